@@ -21,7 +21,7 @@ PAGES = {
     "docs/quickstart.md": "aaaaaaa",
     "docs/concepts/how-budgets-add-up.md": "a",
     "docs/reference/opening.md": "a",
-    "docs/guides/images.md": "aaaaabcdd",
+    "docs/guides/images.md": "aaaaabcddee",
     "docs/guides/tables.md": "aaaaaaaaaa",
     "docs/guides/adaptation.md": "abccead",
     "docs/guides/auditing.md": "aa",

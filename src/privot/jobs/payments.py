@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, cast
 
 from privot.accounting.events import repeated
 from privot.common.files import sync, write_whole
-from privot.errors import BudgetError, UsageError
+from privot.errors import BudgetError, DataError, UsageError
 from privot.guarantee import Guarantee, Standing
 from privot.jobs.blocks import paid_block
 from privot.jobs.charges import Spent, check_charged, counted
@@ -42,6 +42,21 @@ class Terms:
     purpose: str
     delta: float
     allow_unproven: bool = False
+    assumptions: tuple[str, ...] = ()
+    """What everything that the job makes rests on besides its releases, in words: every release is kept with it."""
+
+    def assumed(self, release: Release) -> Release:
+        """`release` with the job's assumptions beside its own; value, events and cost are the same."""
+        if not self.assumptions:
+            return release
+        held = release.guarantee
+        stated = tuple(dict.fromkeys((*held.assumptions, *self.assumptions)))
+        return replace(release, guarantee=replace(held, assumptions=stated))
+
+    def check(self, release: Release) -> None:
+        """Refuse a release from disk that does not state the job's assumptions."""
+        if not set(self.assumptions) <= set(release.guarantee.assumptions):
+            raise DataError("The release in this folder is not the one its job paid for: restore it from a backup.")
 
 
 class Payments(Protocol):
@@ -180,17 +195,23 @@ class JobPayments:
             if not salt.exists():
                 write_whole(salt, os.urandom(SALT_BYTES))
             try:
-                return vault.release_once(
-                    cast(Identified, built[0]), purpose=purpose, secret=secret(), delta=self.terms.delta
+                return self.terms.assumed(
+                    vault.release_once(
+                        cast(Identified, built[0]), purpose=purpose, secret=secret(), delta=self.terms.delta
+                    )
                 )
             except BudgetError:
                 # refused before anything was charged or touched: the salt serves nothing
                 salt.unlink(missing_ok=True)
                 raise
 
+        def same(found: Release) -> None:
+            self.terms.check(found)
+            check(found)
+
         keep = self.before.get(part, ())
         release = self.job.release(
-            pay, self.spent, self.pay_again, check, prepare, part, made=self.made, keep=keep, repeatable=repeatable
+            pay, self.spent, self.pay_again, same, prepare, part, made=self.made, keep=keep, repeatable=repeatable
         )
         # on disk now: nobody needs its noise again, nor the sums that it was made from
         salt.unlink(missing_ok=True)
@@ -227,7 +248,8 @@ class JobPayments:
 
 
 def _released(vault: Vault, mechanism: Mechanism, purpose: str, terms: Terms) -> Release:
-    return vault.release(mechanism, purpose=purpose, delta=terms.delta, allow_unproven=terms.allow_unproven)
+    made = vault.release(mechanism, purpose=purpose, delta=terms.delta, allow_unproven=terms.allow_unproven)
+    return terms.assumed(made)
 
 
 def _says_what_it_is(mechanism: Mechanism) -> bool:

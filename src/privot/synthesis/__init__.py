@@ -14,6 +14,7 @@ with needing("Synthesis needs", "synthesis"):
     from privot.synthesis.generator_training.training_state import TrainingState
     from privot.synthesis.generators.generator import Generator, build
     from privot.synthesis.methods.embedding_training import Target, train
+    from privot.synthesis.public.public_images import PublicImages
     from privot.synthesis.synthesizer import Synthesizer
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "HadamardFourier",
     "Problem",
     "PublicEncoder",
+    "PublicImages",
     "Rules",
     "Stack",
     "Synthesizer",

@@ -14,6 +14,7 @@ from privot.mechanisms import FeatureMap
 from privot.mechanisms.mechanism import Facts
 from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.encoders.public_encoder import PublicEncoder
+from privot.synthesis.public.public_images import PublicImages
 from privot.tables.codec import TableCodec
 from privot.tables.related_codec import RelatedCodec, codec_from_dict
 
@@ -31,6 +32,7 @@ class SynthesisConfig:
     records: int | None = None
     features: FeatureMap | None = None
     encoder: PublicEncoder | None = None
+    public: PublicImages | None = None
     rules: Rules | None = None
     options: Mapping[str, Any] | None = None
     codec: TableCodec | RelatedCodec | None = None
@@ -41,6 +43,8 @@ class SynthesisConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """The public choices that sampling and reading back need, as plain JSON types."""
+        # named only where there are some: without them everything is written as it always was
+        public = {} if self.public is None else {"public": self.public.to_dict()}
         return {
             "epsilon": float(self.epsilon),
             "delta": float(self.delta),
@@ -53,6 +57,7 @@ class SynthesisConfig:
             "options": None if self.options is None else dict(self.options),
             "codec": None if self.codec is None else self.codec.to_dict(),
             "class_names": None if self.class_names is None else [str(name) for name in self.class_names],
+            **public,
         }
 
     @classmethod
@@ -62,6 +67,8 @@ class SynthesisConfig:
             held = dict(fields)
             # features are not evaluated any more; a labeller that needs the encoder names it itself (`saved_model`)
             held.pop("encoder", None)
+            # nor are public images needed any more
+            held.pop("public", None)
             codec, names = held.pop("codec"), held.get("class_names")
             if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
                 raise DataError("The class names of a synthesis must be a list of texts.")

@@ -127,6 +127,12 @@ class GeneratorDesign:
         return WarpSelection.from_dict(self.rules.options.get("choosing"))
 
     @property
+    def public(self) -> Mapping[str, Any] | None:
+        """What the design says of public images, if there are some: which, and what is made of them."""
+        said: Mapping[str, Any] | None = self.rules.options.get("public")
+        return said
+
+    @property
     def parts(self) -> dict[str, WarpSelection | Labelling]:
         """What is released after the first release, by the names of a job's parts, in that order."""
         found = {CHOICE: self.warp_selection, LABELS: self.labelling}

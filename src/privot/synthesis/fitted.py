@@ -15,6 +15,7 @@ from privot.mechanisms import FeatureMap
 from privot.synthesis.design import shares
 from privot.synthesis.generators.generator import Generator
 from privot.synthesis.generators.record_scale import RecordScale
+from privot.synthesis.public.public_means import PublicUse
 from privot.synthesis.refinement.relabelling import Labeller, labels_of
 from privot.synthesis.related.related_model import RelatedModel
 from privot.synthesis.tabular.restricted_rows import restricted_rows
@@ -43,6 +44,8 @@ class FittedGenerator:
     span: tuple[Any, Any]
     labeller: Labeller | None = None
     losses: list[float] = field(default_factory=list)
+    public: PublicUse | None = None
+    """What was made of public images, if there were some."""
 
     def __post_init__(self) -> None:
         self.generator = self.generator.eval()

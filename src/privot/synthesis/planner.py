@@ -12,6 +12,7 @@ from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.design import Design
 from privot.synthesis.methods import method_named
 from privot.synthesis.methods.method import SynthesisMethod
+from privot.synthesis.public.public_images import check_given
 from privot.tables.related_codec import RelatedCodec
 
 
@@ -35,6 +36,7 @@ def plan(config: SynthesisConfig, facts: Facts) -> Design:
         )
     if config.encoder is not None and config.features is not None:
         raise UsageError("Give features or an encoder, not both: a Stack joins EncoderFeatures with other maps.")
+    check_given(config.public, config.method, config.shape, config.codec is not None)
     return method_of(config).plan(config, facts)
 
 

@@ -39,6 +39,8 @@ from privot.synthesis.methods.method import Outcome, SynthesisRun
 from privot.synthesis.output.html_report import REPORT
 from privot.synthesis.output.saved_model import read_model, write_model
 from privot.synthesis.planner import method_of, plan, read_design
+from privot.synthesis.public.public_images import PublicImages
+from privot.synthesis.public.public_means import PublicUse
 from privot.synthesis.refinement.relabelling import Labeller
 from privot.synthesis.related.related_folder import made_files
 from privot.tables.codec import TableCodec
@@ -73,6 +75,12 @@ class Synthesizer(PrivateEstimator):
         released beside the others, in the same release (embedding, images only), and a classifier of its codes, tuned
         on the records in a second release, labels samples of colour images. The guarantee assumes that the network was
         not trained on these records.
+    public
+        `PublicImages`, images of any kind that are public and hold none of these records, of the same shape and range
+        (embedding, images only). Where they have labels of the same classes, the means of their classes are mixed into
+        the released ones, the more the noisier these are (`privot.synthesis.public`); `public_` says what was made of
+        them. What is released, and what it costs, is the same; the guarantee assumes that they hold none of these
+        records.
     options
         The options of the method; "embedding" has one: `labelled`, the share of the budget for labels.
     codec
@@ -91,7 +99,7 @@ class Synthesizer(PrivateEstimator):
     ----------
     guarantee_, design_, losses_
         After `fit`: what was spent, what was decided before, and the public losses of training.
-    generator_, counts_, features_, labels_, labeller_
+    generator_, counts_, features_, labels_, labeller_, public_
         The generator and what sampling needs; `model_` for a table.
     release_
         The first release, where there is one. It is kept even where training fails: `train(release_, rules)` costs
@@ -130,6 +138,7 @@ class Synthesizer(PrivateEstimator):
         records: int | None = None,
         features: FeatureMap | None = None,
         encoder: PublicEncoder | None = None,
+        public: PublicImages | None = None,
         rules: Rules | None = None,
         options: Mapping[str, Any] | None = None,
         codec: TableCodec | RelatedCodec | None = None,
@@ -147,6 +156,7 @@ class Synthesizer(PrivateEstimator):
         self.records = records
         self.features = features
         self.encoder = encoder
+        self.public = public
         self.rules = rules
         self.options = options
         self.codec = codec
@@ -201,7 +211,7 @@ class Synthesizer(PrivateEstimator):
             return self._in_form_of(vault)
         design, device = self.design(facts), usable_device(self.device, auto=True)
         design.check(facts, self.epsilon, self.delta, device)
-        terms = Terms(f"synthesis by {self.method}", design.delta, self.allow_unproven)
+        terms = self._terms(design)
         if design.parts:
             design.check_standing(self.allow_unproven)
             vault.check(design.event(facts), purpose=terms.purpose, rows=LABELS in design.parts)
@@ -235,7 +245,7 @@ class Synthesizer(PrivateEstimator):
         design = read_design(job.settings.get("design", {}), self.config, device)
         if job.settings.get("ledger") not in (None, ledger):
             raise DataError(f"The job in {job.folder} pays from another ledger: continue with that one.")
-        terms = Terms(f"synthesis by {self.method}", design.delta, self.allow_unproven)
+        terms = self._terms(design)
 
         def ready(vault: Vault) -> None:
             design.check(vault.facts, self.epsilon, self.delta, device)
@@ -255,6 +265,11 @@ class Synthesizer(PrivateEstimator):
                         f"The job in {job.folder} has a {part}.npz that its {NAME} does not mention: restore it."
                     )
             return self._run(design, payments, device, progress=progress, checkpoint_interval=every, team=team)
+
+    def _terms(self, design: Design) -> Terms:
+        """Of every charge: what it is for, and what is assumed of public images."""
+        assumed = () if self.public is None else (self.public.assumption,)
+        return Terms(f"synthesis by {self.method}", design.delta, self.allow_unproven, assumed)
 
     def _run(self, design: Design, payments: Payments, device: str, **more: Any) -> Synthesizer:
         config = self.config
@@ -289,6 +304,8 @@ class Synthesizer(PrivateEstimator):
                 held = designed.get(name)
                 wanted[name] = json.loads(json.dumps(given))
                 found[name] = _bare(held) if name == "rules" and isinstance(held, dict) else held
+        if found.get("public") is not None and self.public is None:
+            raise UsageError(f"The job in {folder} was started with public images: give them again.")
         job.check_same(wanted, found)
         return job
 
@@ -466,6 +483,12 @@ class Synthesizer(PrivateEstimator):
         return found
 
     @property
+    def public_(self) -> PublicUse | None:
+        """What was made of public images, if there were some."""
+        found: PublicUse | None = self._of(FittedGenerator, "public")
+        return found
+
+    @property
     def model_(self) -> Any:
         """The fitted model of a table (`TableModel`), or of related tables (`RelatedModel`)."""
         return self._of(FittedTable | FittedRelated, "model")
@@ -475,7 +498,7 @@ class Synthesizer(PrivateEstimator):
 
 def _bare(rules: Mapping[str, Any]) -> dict[str, Any]:
     """Rules as they were given: planning writes the cost of later releases into their options."""
-    parts = ("choosing", "labelling")
+    parts = ("choosing", "labelling", "public")
     options = rules.get("options") or {}
     if not isinstance(options, Mapping):
         # of a file: nobody gave such options, so they differ from all that are given

@@ -80,6 +80,7 @@ def synth(
     encoder_size: Annotated[
         int | None, typer.Option(metavar="N", help="Side of the images that the encoder takes. Default: DATA's own.")
     ] = None,
+    public: shared.PublicFile = None,
     clip: Annotated[
         float | None, typer.Option(help="Norm bound per record (sliced). Default: 0.35·√columns·range.")
     ] = None,
@@ -103,7 +104,8 @@ def synth(
     Data that do not fit in memory: privot synth 'visits/*.parquet' --schema schema.json … --dry-run, then without it;
     privot synth postgresql://host/db --query 'SELECT …' --schema schema.json --ledger visits.ledger ….
 
-    To resume an interrupted job: privot synth --resume --out DIR. No other option but --encoder has to be repeated.
+    To resume an interrupted job: privot synth --resume --out DIR. No other option but --encoder and --public has to be
+    repeated.
 
     Baselines without privacy, on open data: privot synth digits --method sliced --epsilon inf --open --out open-digits.
 
@@ -135,7 +137,7 @@ def synth(
         device=device, ledger=ledger, resume=resume, pay_again=pay_again, new_records=new_records, classes=classes,
         shape=shape, value_range=value_range, records=records, samples=samples, spreadsheet_safe=spreadsheet_safe,
         steps=steps, settings=set_, clip=clip, encoder=encoder, encoder_range=encoder_range, encoder_size=encoder_size,
-        allow_unproven=allow_unproven, checkpoint=checkpoint, seed=seed,
+        public=public, allow_unproven=allow_unproven, checkpoint=checkpoint, seed=seed,
         as_json=as_json, partitions=PartitionOptions(query, partitions, engine, scheduler, workers),
         units=UnitOptions(unit, per_unit, unit_file),
         related=RelatedOptions.of(child, child_schema, parent_key, per_parent, orphans),
@@ -212,6 +214,8 @@ def _print(made: SynthAnswer, data: str, out: Path, samples: int, as_json: bool)
         answer = {"out": str(out), "samples": samples, "ledger": str(made.ledger), "left_out": list(made.left_out)}
         if made.tables is not None:
             answer["tables"] = made.tables
+        if made.public is not None:
+            answer["public"] = made.public
         print_json(with_warnings({**answer, "spent_in_ledger": spent, "guarantee": guarantee.to_dict()}))
         return
     files = ", ".join(sorted(file.name for file in out.glob("synthetic.*"))) + f" ({samples} synthetic records)"
@@ -223,6 +227,7 @@ def _print(made: SynthAnswer, data: str, out: Path, samples: int, as_json: bool)
             ("guarantee", f"ε = {guarantee.epsilon():.6g} {stands}"),
             ("charged to", f"{made.ledger}, the ledger of {label_of(data) if made.tables is None else 'all tables'}"),
             *[(f"ledger, {what}", words) for what, words in (said(spent, guarantee) if spent else [])],
+            *([] if made.public is None else [("public images", made.public["words"])]),
             ("folder", f"{out}: {files}, report.html, guarantee.json, generator"),
         ]
     )

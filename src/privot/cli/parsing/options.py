@@ -53,6 +53,15 @@ EncoderFile = Annotated[
         "Proven on the processor and on GPUs by NVIDIA; on others it needs --allow-unproven.",
     ),
 ]
+PublicFile = Annotated[
+    str | None,
+    typer.Option(
+        "--public",
+        metavar="FILE",
+        help="Public images of any kind, none of them a record, of DATA's shape and range: .npz, .npy, IDX or a folder "
+        "by class. Labels of DATA's classes help where noise is large; the report says what was used.",
+    ),
+]
 SchemaFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Public schema of a table (.json, .toml); see privot schema.")
 ]

@@ -89,8 +89,8 @@ def recalled(arguments: list[str], commands: Any) -> tuple[list[str], str]:
     out = Path(given.get("--out", ""))
     if not given.get("--out") or not (out / "job.json").exists():
         return arguments, ""
-    # code that only a file names is not run: a custom network must be typed again
-    entries = [entry for entry in _entries(out, options) if not _names_code(entry)]
+    # code that only a file names is not run, and what only a file says to be public is not: both are typed again
+    entries = [entry for entry in _entries(out, options) if not _names_code(entry) and entry[0] != "--public"]
     more = [word for entry in entries if entry[0] and entry[0] not in given for word in entry]
     values = [entry[1] for entry in entries if not entry[0]]
     # arguments have a fixed order: those that were not typed are the last ones

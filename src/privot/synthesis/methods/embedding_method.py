@@ -48,7 +48,7 @@ from privot.synthesis.features.fourier import feature_map, public_range
 from privot.synthesis.fitted import FittedGenerator
 from privot.synthesis.generator_training import checkpoint
 from privot.synthesis.generator_training.dry_run import rehearse
-from privot.synthesis.methods.embedding_training import Target, train
+from privot.synthesis.methods.embedding_training import Target, public_targets, started, train
 from privot.synthesis.methods.method import Outcome, SynthesisRun
 from privot.synthesis.methods.refinement_steps import refine
 from privot.synthesis.refinement.relabelling import Labelling, check_seen
@@ -154,6 +154,12 @@ class EmbeddingMethod:
         sigma = self._whole(config, facts)
         codes = None if config.encoder is None or shape is None else code_width(config.encoder, shape)
         common_mean = bool(options.get("common"))
+        if config.public is not None:
+            # the planner has refused public images of records without a shape
+            assert shape is not None
+            config.public.check(shape, config.low, config.high)
+            if common_mean or (config.rules is not None and config.rules.options.get("common")):
+                raise UsageError("Public images are not mixed into a mean of all records: leave one of the two out.")
         problem = Problem(facts.dim, classes, sigma, records, shape, device, common=common_mean, codes=codes)
         if problem.common and config.features is not None:
             raise UsageError("A mean of all records has a map of its own: leave it out, or the features.")
@@ -173,7 +179,8 @@ class EmbeddingMethod:
         features, common = self._maps(config, problem, seed)
         if selection is not None:
             check_warps(rules.generator)
-        parts = {"labelling": labelling, "choosing": selection, "common": common}
+        parts: dict[str, Any] = {"labelling": labelling, "choosing": selection, "common": common}
+        parts["public"] = config.public
         added = {name: part.to_dict() for name, part in parts.items() if part is not None}
         rules = replace(rules, options={**rules.options, **added})
         mechanism = mechanism_of(features, sigma, labels, rules, device)
@@ -224,7 +231,11 @@ class EmbeddingMethod:
 
     def read_design(self, fields: Mapping[str, Any], config: SynthesisConfig, device: str) -> EmbeddingDesign:
         """The design that a job wrote down."""
-        return EmbeddingDesign.from_dict(fields, device)
+        design = EmbeddingDesign.from_dict(fields, device)
+        given = None if config.public is None else config.public.to_dict()
+        if design.public != given:
+            raise DataError("This synthesis was designed with other public images, or with none: give the same.")
+        return design
 
     def run(self, run: SynthesisRun) -> Outcome:
         """Pay for the means, train the generator, then pay for the later parts."""
@@ -238,6 +249,11 @@ class EmbeddingMethod:
             path = folder / checkpoint.NAME
             keep = checkpoint.Keeper(path, digest, run.checkpoint_interval)
             training = checkpoint.load(path, design.rules, run.device, release=digest) if path.exists() else None
+        targets, used = [Target.of(release)], None
+        if run.config.public is not None:
+            targets, used = public_targets(release, run.config.public, run.device)
+        if training is None:
+            training = started(targets, release, design.rules, design.seed, run.device, run.team)
         training = train(
             release,
             design.rules,
@@ -247,8 +263,9 @@ class EmbeddingMethod:
             progress=run.progress,
             keep=keep,
             team=run.team,
+            target=targets[-1],
         )
-        mechanism, counts = design.mechanism, Target.of(release).counts
+        mechanism, counts = design.mechanism, targets[-1].counts
         outcome.fitted = FittedGenerator(
             training.generator,
             mechanism.features,
@@ -256,6 +273,7 @@ class EmbeddingMethod:
             mechanism.labels,
             (run.config.low, run.config.high),
             losses=training.losses,
+            public=used,
         )
         return refine(run, outcome, digest)
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -29,6 +29,8 @@ from privot.synthesis.features.fourier import feature_map
 from privot.synthesis.generator_training.distributed import ALONE, Team
 from privot.synthesis.generator_training.training_state import Progress, TrainingState, generated
 from privot.synthesis.generators.record_scale import RecordScale
+from privot.synthesis.public.public_images import PublicImages
+from privot.synthesis.public.public_means import PublicUse, mix
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +72,7 @@ class Target:
             raise DataError("This release is not a mean embedding.") from None
         if sums.shape != (len(counts), features.size):
             raise DataError("This release is not a mean embedding: its arrays do not fit its feature map.")
-        # a class has at least one record; dividing by less would only increase the noise
-        held = np.maximum(counts, max(1.0, counts_sigma))
+        held = divided_by(counts, counts_sigma)
         noise = sums_sigma * math.sqrt(features.size) / held
         found = cls(features, sums / held[:, None], 1.0 / (1.0 + noise**2), present(counts, counts_sigma))
         if "common" not in public:
@@ -111,6 +112,38 @@ class Target:
         return replace(self, scales=by_class, common=CommonTarget(features, total / records, scales, shares))
 
 
+def divided_by(counts: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
+    """Noisy counts that sums are divided by: a class has at least one record, and less would only raise the noise."""
+    return np.maximum(counts, max(1.0, sigma))
+
+
+def public_targets(release: Release, public: PublicImages, device: str) -> tuple[list[Target], PublicUse]:
+    """What to train on one after the other where there are public images, and what was made of them.
+
+    First the means of public classes alone, if they are used at all; then released means with public ones mixed in.
+    """
+    target, value = Target.of(release), cast(Mapping[str, Any], release.value)
+    held = divided_by(np.asarray(value["counts"]), float(release.public["counts_sigma"]))
+    noise = float(release.public["sums_sigma"]) / held
+    means, own, used = mix(target.features, target.means, noise, public, device)
+    found = [replace(target, means=means)]
+    return (found if own is None else [replace(target, means=own, weights=np.ones(len(own))), *found]), used
+
+
+def started(targets: list[Target], release: Release, rules: Rules, seed: int, device: str, team: Team) -> TrainingState:
+    """A training that starts from weights that were trained on all `targets` but the last.
+
+    Nothing of it is kept on disk: it follows from public images, the seed and the rules, so a job that is killed
+    meanwhile starts again here.
+    """
+    training = TrainingState.start(rules, seed, device)
+    for target in targets[:-1]:
+        before = train(release, rules, device=device, seed=seed, training=training, team=team, target=target)
+        training = TrainingState.start(rules, seed, device)
+        training.generator.load_state_dict(before.generator.state_dict())
+    return training
+
+
 def present(counts: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
     """Counts, with those below 3σ, which may be zero, set to zero; all ones if none is left."""
     told = np.where(counts >= 3.0 * sigma, np.maximum(counts, 0.0), 0.0)
@@ -127,13 +160,14 @@ def train(
     progress: Progress | None = None,
     keep: Callable[..., None] | None = None,
     team: Team = ALONE,
+    target: Target | None = None,
 ) -> TrainingState:
-    """Train to the end, from the beginning or from `training`.
+    """Train to the end, from the beginning or from `training`, on `release` or on the `target` made of it.
 
     `progress` and `keep` are called after every step; `keep` decides itself when to write a checkpoint. The other
     processes of a `team` train along (`follow`).
     """
-    target = Target.of(release)
+    target = Target.of(release) if target is None else target
     training = TrainingState.start(rules, seed, device) if training is None else training
     if training.generator.classes != len(target.means):
         raise DataError(f"The generator has {training.generator.classes} classes, the release has {len(target.means)}.")

@@ -36,6 +36,7 @@ from privot.synthesis.features.encoder_codes import EncoderClassifier
 from privot.synthesis.features.scattering import ScatteringClassifier
 from privot.synthesis.methods import method_named
 from privot.synthesis.output.saved_model import CONFIG, read_folder_guarantee
+from privot.synthesis.public.public_means import PublicUse
 from privot.synthesis.related import related_folder
 from privot.synthesis.tabular.table_folder import FIGURES, facts_of
 from privot.tables.related_codec import KIND as RELATED
@@ -269,6 +270,7 @@ def _command(guarantee: Guarantee, params: Mapping[str, Any], learned: Mapping[s
         elif learned.get("labels"):
             words += ["--classes", str(int(learned["generator"]["classes"]))]
         words += ["--records", str(int(params["records"]))] if params.get("records") else []
+    words += ["--public", "FILE"] if params.get("public") else []
     if guarantee.unit is not None:
         words += ["--unit", guarantee.unit.name, "--per-unit", str(guarantee.unit.rows)]
     for name, value in (params.get("options") or {}).items():
@@ -283,6 +285,13 @@ def _labelled(labeller: Any) -> str:
     known = {ScatteringClassifier.kind: "fixed wavelets", EncoderClassifier.kind: "the codes of a public encoder"}
     seen = known.get(str(labeller.get("kind")), "a network trained on samples")
     return f"given by a linear classifier of {seen}, tuned on the records for a part of the budget"
+
+
+def _public(fields: Any) -> str:
+    """What was made of public images."""
+    used = PublicUse.from_dict(fields)
+    assert used is not None
+    return clean(f"{used.images}, SHA-256 {used.digest}: {used.words}", 400)
 
 
 def _plain(*values: Any) -> bool:
@@ -303,6 +312,8 @@ def _facts(fields: Mapping[str, Any]) -> list[list[str]]:
     ]
     if learned.get("labels"):
         rows.append(["labels of samples", _labelled(learned.get("labeller"))])
+    if learned.get("public") is not None:
+        rows.append(["public images", _read(CONFIG, lambda: _public(learned["public"]))])
     if features is None:
         options = (learned.get("rules") or {}).get("options", {})
         rows.append(["options", ", ".join(f"{k} {v}" for k, v in options.items())[:600]])

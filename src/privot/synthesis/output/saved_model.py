@@ -25,6 +25,7 @@ from privot.synthesis.features.encoder_codes import EncoderClassifier
 from privot.synthesis.features.fourier import feature_map
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedRelated, FittedTable
 from privot.synthesis.generators.generator import build
+from privot.synthesis.public.public_means import PublicUse
 from privot.synthesis.refinement.relabelling import read_labeller
 from privot.synthesis.related.related_model import RelatedModel
 from privot.synthesis.tabular import table_folder as tables
@@ -67,6 +68,7 @@ def _learned(fitted: FittedGenerator, rules: Rules | None) -> tuple[dict[str, to
     weights = dict(fitted.generator.state_dict())
     if labeller is not None:
         weights |= {_LABELLER + name: tensor for name, tensor in labeller.tensors().items()}
+    used = {} if fitted.public is None else {"public": fitted.public.to_dict()}
     return weights, {
         "generator": fitted.generator.config,
         "features": None if features is None else features.to_dict(),
@@ -75,6 +77,7 @@ def _learned(fitted: FittedGenerator, rules: Rules | None) -> tuple[dict[str, to
         "labeller": None if labeller is None else labeller.to_dict(),
         "losses": [float(f"{v:.6g}") for v in fitted.losses],
         "rules": None if rules is None else rules.to_dict(),
+        **used,
     }
 
 
@@ -117,6 +120,7 @@ def restore(config: SynthesisConfig, learned: Mapping[str, Any], weights: Mappin
         features = _features(learned["features"])
         place, span = usable_device(config.device, auto=True), (config.low, config.high)
         fitted = FittedGenerator(generator.to(place), features, counts, labels, span)
+        fitted.public = PublicUse.from_dict(learned.get("public"))
         if learned.get("labeller") is not None:
             held = {n.removeprefix(_LABELLER): t for n, t in weights.items() if n.startswith(_LABELLER)}
             labeller = read_labeller(learned["labeller"], held)

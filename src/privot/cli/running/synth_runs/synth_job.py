@@ -15,6 +15,7 @@ from privot.cli.parsing.typed_values import positive, read_options, read_pair
 from privot.cli.partitioned_input import expect_ledger, keep_sums, pass_bar
 from privot.cli.records import is_folder, read_records, stated
 from privot.cli.running.synth_runs.noise_warning import warn_of_noise
+from privot.cli.running.synth_runs.public_input import read_public
 from privot.cli.running.synth_runs.synth_options import BUILT_IN_FACTS, SynthOptions, check_options, read_encoder
 from privot.cli.table_input import (
     ask_for_unit,
@@ -49,6 +50,8 @@ class SynthAnswer:
     left_out: Sequence[int | str]
     tables: dict[str, int] | None = None
     """Of related tables, the number of synthetic rows of each."""
+    public: dict[str, Any] | None = None
+    """What was made of public images."""
 
 
 def synthesise(context: typer.Context, options: SynthOptions, job: type[SynthJob] | None = None) -> SynthAnswer | None:
@@ -209,6 +212,7 @@ class SynthJob:
             high=self.span[1],
             records=o.records,
             encoder=read_encoder(o),
+            public=read_public(o, self.facts),
             options=settings or None,
             codec=self.codec,
             class_names=self.facts.names if is_folder(o.data) and self.source is None else None,
@@ -254,7 +258,12 @@ class SynthJob:
                 kind = self._kind()
                 with working("drawing samples", quiet=o.as_json):
                     rows = write_folder(self.synthesizer, o.out, o.samples, o.seed, kind, spent, o.spreadsheet_safe)
-        return SynthAnswer(self.synthesizer.guarantee_, book.path, spent, self._left_out(), rows)
+        return SynthAnswer(self.synthesizer.guarantee_, book.path, spent, self._left_out(), rows, self._public())
+
+    def _public(self) -> dict[str, Any] | None:
+        """What was made of public images, if there were some."""
+        used = None if self.synthesizer.public is None else self.synthesizer.public_
+        return None if used is None else {**used.to_dict(), "words": used.words}
 
     def _ask(self) -> None:
         """Ask for a unit where the schema names what looks like an identifier."""
@@ -390,6 +399,8 @@ class SynthJob:
                 f"The job in {job.folder} was started with a public encoder: type --encoder FILE again, with its range "
                 "and size."
             )
+        if found.get("public") is not None and "public" not in self.params:
+            raise UsageError(f"The job in {job.folder} was started with public images: type --public FILE again.")
         job.check_same({**self.params, **self.asked, "adjacency": str(self.adjacency)}, found)
 
     def _left_out(self) -> Sequence[int | str]:

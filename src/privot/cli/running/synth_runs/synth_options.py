@@ -50,6 +50,7 @@ class SynthOptions:
     encoder: Path | None = None
     encoder_range: str | None = None
     encoder_size: int | None = None
+    public: str | None = None
     partitions: PartitionOptions = field(default_factory=PartitionOptions)
     units: UnitOptions = NO_UNIT
     related: RelatedOptions = NO_CHILDREN
