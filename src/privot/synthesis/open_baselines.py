@@ -217,7 +217,7 @@ def _loss(method: str, dim: int, slices: int, mixture: float, device: str, rando
 
 
 def _sinkhorn_divergence(made: Tensor, real: Tensor, *, mixture: float = 0.0) -> Tensor:
-    """OT_ε(x, y) − ½ OT_ε(x, x) − ½ OT_ε(y, y), as many x as y, with ε 5 % of the mean cost and a fixed number of sweeps.
+    """OT_ε(x, y) − ½ OT_ε(x, x) − ½ OT_ε(y, y), as many x as y, with ε 5 % of the mean cost, in so many `SWEEPS`.
 
     By the envelope theorem its slope in x is that of Σ P_ij c(x_i, y_j) − ½ Σ Q_ij c(x_i, x_j), the plans P and Q being
     held. It is written down here: the slope of distances by the library takes most of a step on a GPU.
