@@ -135,6 +135,9 @@ class Tab:
         while True:
             answer = self._next()
             if answer.get("id") == self._number:
+                if method == "Runtime.evaluate" and "navigated" in str(answer.get("error", "")):
+                    # the page was left while it answered: the next one is asked
+                    return self.ask(method, **params)
                 assert "error" not in answer, answer
                 return dict(answer["result"])
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from synthesis_samples import BARS, Killed, bars, kill
+from killed_jobs import Killed, kill
+from synthesis_samples import BARS, bars
 
 from privot import Ledger, Vault
 from privot.cli import run
