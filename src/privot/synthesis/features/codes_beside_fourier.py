@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ _INSIDE = 1.0 - 2.0**-20
 """So that no rounding of a norm brings the features outside of the ball."""
 
 
-class CodesBesideFourier:
+class CodesBesideFourier(ABC):
     """φ(x) = (√s·z, √(1−s)·ψ(z)), z codes of x of norm at most 1, ψ random Fourier features of z: so ‖φ‖ ≤ 1.
 
     A map that extends it says what z is (`codes`), and calls `_draw` once it knows how many numbers z has.
@@ -52,9 +53,9 @@ class CodesBesideFourier:
         """Of z and of ψ."""
         return math.sqrt(self.share) * _INSIDE, math.sqrt(1.0 - self.share) * _INSIDE
 
+    @abstractmethod
     def codes(self, x: Tensor) -> Tensor:
         """z, of shape (rows, numbers), in the number type of `x`."""
-        raise NotImplementedError
 
     def features(self, x: Tensor) -> Tensor:
         """(rows, size) from (rows, dim)."""
