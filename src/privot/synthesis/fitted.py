@@ -26,6 +26,8 @@ from privot.tables.table import Table
 from privot.transport.slice_directions import check_seed, fresh_seed
 
 _SAMPLE_ROWS = 4096
+_LEAST_ROWS, _MOST_TRIES = 64, 50
+"""The fewest records that are drawn at once in search of a class, and how often for each block of those wanted."""
 Samples = tuple[Any, NDArray[np.int64] | None]
 
 
@@ -72,19 +74,47 @@ class FittedGenerator:
             y = np.asarray(labels, dtype=np.int64)
             if y.shape != (n,) or y.min() < 0 or y.max() >= self.generator.classes:
                 raise UsageError(f"Give {n} labels from 0 to {self.generator.classes - 1}.")
-        device = next(self.generator.parameters()).device
-        scale = RecordScale.of(self.features or self, device)
+            if self.labeller is not None and not self.generator.shows_class:
+                return self._of_classes(y, random), y if self.labels else None
+        own = self.labeller is not None and labels is None
         parts = []
+        for start in range(0, n, _SAMPLE_ROWS):
+            x, marks = self._made(y[start : start + _SAMPLE_ROWS], random, own)
+            if own:
+                y[start : start + _SAMPLE_ROWS] = marks
+            parts.append(x)
+        return np.concatenate(parts), y if self.labels else None
+
+    def _made(self, y: NDArray[np.int64], random: np.random.Generator, own: bool) -> tuple[Any, NDArray[np.int64]]:
+        """Records of the classes `y`, and their labels: those of the labeller, or `y`."""
+        device = next(self.generator.parameters()).device
+        scale, part = RecordScale.of(self.features or self, device), torch.from_numpy(y).to(device)
+        z = random.standard_normal((len(part), self.generator.latent)).astype(np.float32)
         with torch.no_grad():
-            for start in range(0, n, _SAMPLE_ROWS):
-                part = torch.from_numpy(y[start : start + _SAMPLE_ROWS]).to(device)
-                z = random.standard_normal((len(part), self.generator.latent)).astype(np.float32)
-                made = scale.to_records(self.generator(torch.from_numpy(z).to(device), part))
-                if self.labeller is not None and labels is None:
-                    y[start : start + _SAMPLE_ROWS] = labels_of(self.labeller, made).cpu().numpy()
-                parts.append(made.cpu().numpy())
-        x: Any = np.concatenate(parts)
-        return x, y if self.labels else None
+            made = scale.to_records(self.generator(torch.from_numpy(z).to(device), part))
+            if own:
+                assert self.labeller is not None
+                y = labels_of(self.labeller, made).cpu().numpy()
+        return made.cpu().numpy(), y
+
+    def _of_classes(self, wanted: NDArray[np.int64], random: np.random.Generator) -> NDArray[Any]:
+        """Records whose labels are `wanted`: those among many that the labeller gives these labels."""
+        out = np.empty((len(wanted), self.generator.dim), dtype=np.float32)
+        missing = np.ones(len(wanted), dtype=bool)
+        classes = self.generator.classes
+        for _ in range(_MOST_TRIES * (1 + len(wanted) * classes // _SAMPLE_ROWS)):
+            block = min(_SAMPLE_ROWS, max(_LEAST_ROWS, 2 * classes * int(missing.sum())))
+            x, marks = self._made(random.permutation(shares(self.counts, block)), random, own=True)
+            for c in np.unique(wanted[missing]):
+                places, found = np.flatnonzero(missing & (wanted == c)), np.flatnonzero(marks == c)
+                k = min(len(places), len(found))
+                out[places[:k]] = x[found[:k]]
+                missing[places[:k]] = False
+            if not missing.any():
+                return out
+        raise UsageError(
+            f"Hardly any sample is labelled {int(wanted[missing][0])}: ask for fewer of that class, or for no classes."
+        )
 
 
 @dataclass

@@ -26,6 +26,7 @@ from privot.synthesis.features.scattered import MOST
 from privot.synthesis.features.scattering import can_scatter
 from privot.synthesis.generators.generator import Segment
 from privot.synthesis.generators.image_generators import AFFINE
+from privot.synthesis.generators.leaves import NUMBERS
 from privot.synthesis.refinement.relabelling import MAX_RECORDS, MAX_SEEN, WIDE, Labelling
 from privot.synthesis.refinement.warp_selection import EACH, WarpSelection
 
@@ -72,6 +73,12 @@ above `STRONG_SIGNAL` and below it, where long steps would gain less than their 
 SCATTERED = {"columns": 2_048, "samples": 2_000}
 """Parameters of a labeller that sees a scattering: the most features of an image, 8 kB per record in memory, since
 averages over smaller cells bring more noise than they tell; and the samples that standardise them."""
+LEAVES_SHARE = 0.9
+"""The share for labels where pictures of leaves are labelled: what they show is not learned, so labels are what the
+budget is for; the rest is for numbers of records by class and for light."""
+LEAVES = {"own": 16, "grid": 4, "hidden": 64}
+"""Sizes of the light of leaves (`leaves.LeavesGenerator`)."""
+LEAVES_STEPS = 300
 SCATTERED_STEPS, QUIET = (20, 40), 3e-4
 """The number of its tuning steps where noise per record (σ₂ over the records) is above `QUIET`, and below it."""
 SCATTERED_LENGTH, SCATTERED_LONGEST = 2.0, 400.0
@@ -110,6 +117,8 @@ class Problem:
     """Whether a mean of all records is asked for."""
     codes: int | None = None
     """The numbers that a public encoder makes of an image; None where none is given."""
+    leaves: bool = False
+    """Whether samples are pictures of leaves with labels that were tuned on records (`has_leaves`)."""
 
     @property
     def records_a_class(self) -> float:
@@ -213,6 +222,20 @@ def has_common_mean(problem: Problem) -> bool:
     return True
 
 
+def has_leaves(problem: Problem) -> bool:
+    """Whether a classifier learns more from labelled pictures of leaves than from what a generator makes of the noise.
+
+    That is so where they can be labelled and the signal is too weak for all the frequencies of a GPU, whatever the
+    device. It was chosen on a hold-out of CIFAR-10 (`docs/notebook/synthesis-images.md`).
+    """
+    return signal(problem) ** 2 < MAX_FREQUENCIES["cuda"] and can_label_leaves(problem)
+
+
+def can_label_leaves(problem: Problem) -> bool:
+    """Whether pictures of leaves could be labelled: for colour images whose labels are tuned on a scattering."""
+    return problem.classes > 1 and problem.codes is None and not problem.common and _scattered(problem)
+
+
 def _coloured(problem: Problem) -> bool:
     assert problem.shape is not None
     return image_axes(problem.shape).channels == 3 and can_scatter(problem.shape, MOST)
@@ -284,6 +307,10 @@ def choose_rules(problem: Problem) -> Rules:
         kind.update(channels=128 if _noisy(problem) else 256, last="resized")
     if _image(problem) and warp(problem):
         kind.update(latent=kind["latent"] + AFFINE, warp=round(warp(problem), 4))
+    if problem.leaves:
+        config = {**base, **LEAVES, "kind": "leaves", "latent": LEAVES["own"] + NUMBERS, "shape": list(problem.shape)}
+        # light has few numbers, and most of a step is the drawing of leaves
+        return Rules(config, LEAVES_STEPS, _each(problem, 8, 64, 640 if cuda else 160), learning_rate=4e-3)
     if has_common_mean(problem):
         config = {**base, **kind, "channels": 256, "shape": list(problem.shape), "doublings": doublings}
         batch = _each(problem, 16, 1280, 2560) if problem.codes is None else _encoded_batch(problem)
@@ -324,7 +351,7 @@ def choose_labelling(problem: Problem) -> Labelling | None:
         plain = labelling_of(problem, quiet)
         return plain if plain.sigma / _all_records(problem) <= QUIET else labelling_of(problem, noisy)
     if _scattered(problem):
-        return labelling_of(problem, LABELS_SHARE)
+        return labelling_of(problem, LEAVES_SHARE if problem.leaves else LABELS_SHARE)
     if not _seen(problem) or _noisy(problem):
         return None
     return labelling_of(problem, LABELS_SHARE if signal(problem) >= STRONG_SIGNAL else SHORT_SHARE)
@@ -369,7 +396,7 @@ def choose_warp_selection(problem: Problem, adjacency: Adjacency) -> WarpSelecti
 
     (Δ/σ)² is the budget and K/σ₂² the cost of K counts, two per factor: σ₂ = σ·√(K/share)/Δ.
     """
-    if not _seen(problem) or not warp(problem):
+    if not _seen(problem) or not warp(problem) or problem.leaves:
         return None
     sigma = problem.sigma * math.sqrt(EACH * len(FACTORS) / CHOICE_SHARE) / adjacency.sensitivity(1.0)
     return WarpSelection(sigma, FACTORS, CHOICE_SAMPLES)

@@ -53,8 +53,11 @@ def rows_needed(design: Any, epsilon: float, delta: float) -> RowsNeeded | None:
         return RowsNeeded(math.ceil(least), fine if alone else coarse, what, epsilon, delta)
     if isinstance(mechanism, MeanEmbedding):
         # the weight of the sums beside the counts and the mean of all records, as the mechanism divides it out
-        sigma = mechanism.sigma / mechanism.weights[0]
+        sigma, what = mechanism.sigma / mechanism.weights[0], "the mean of each class"
+        if design.rules.generator["kind"] == "leaves":
+            # labels are what the records tell there, and nearly all the budget is theirs
+            sigma, what = design.labelling.sigma, "what tells the classes apart"
         classes = design.facts.classes or 1 if mechanism.labels else 1
         least = classes * sigma * math.sqrt(min(mechanism.features.size, FEWEST_FEATURES))
-        return RowsNeeded(math.ceil(least), sigma, "the mean of each class", epsilon, delta)
+        return RowsNeeded(math.ceil(least), sigma, what, epsilon, delta)
     return None

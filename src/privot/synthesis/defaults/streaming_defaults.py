@@ -37,10 +37,10 @@ _COUNTS = (
 
 
 def embedding_options(given: Mapping[str, Any]) -> dict[str, float]:
-    """The options of `embedding`: `labelled`, the share of the budget for labels, 0 for none; and `common`, 1 for a
-    mean of all records beside those of the classes.
+    """The options of `embedding`: `labelled`, the share of the budget for labels, 0 for none; `common`, 1 for a mean of
+    all records beside those of the classes; and `leaves`, 0 or 1, whether pictures of leaves are labelled.
     """
-    _known(given, ("labelled", "common"))
+    _known(given, ("labelled", "common", "leaves"))
     found: dict[str, float] = {}
     if "labelled" in given:
         share = given["labelled"]
@@ -48,10 +48,11 @@ def embedding_options(given: Mapping[str, Any]) -> dict[str, float]:
             raise UsageError(f"The option labelled must be a number, got {share!r}.")
         _check_share(share)
         found["labelled"] = float(share)
-    if "common" in given:
-        if given["common"] not in (0, 1):
-            raise UsageError(f"The option common must be 0 or 1, got {given['common']!r}.")
-        found["common"] = float(given["common"])
+    for name in ("common", "leaves"):
+        if name in given:
+            if given[name] not in (0, 1):
+                raise UsageError(f"The option {name} must be 0 or 1, got {given[name]!r}.")
+            found[name] = float(given[name])
     return found
 
 

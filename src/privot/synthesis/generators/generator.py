@@ -29,6 +29,8 @@ class Generator(nn.Module, ABC):
     """How far samples are warped at random; 0 for most generators."""
     members = 1
     """The number of generators trained side by side (`Several`); 1 for most."""
+    shows_class = True
+    """Whether a sample looks like the class that it was asked for; False where a labeller has to say what it is."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()

@@ -29,11 +29,13 @@ from privot.synthesis.defaults.embedding_defaults import (
     Problem,
     Rules,
     beside_encoder,
+    can_label_leaves,
     choose_both,
     choose_features,
     choose_labelling,
     choose_rules,
     choose_warp_selection,
+    has_leaves,
     labelling_of,
 )
 from privot.synthesis.defaults.streaming_defaults import embedding_options
@@ -163,6 +165,7 @@ class EmbeddingMethod:
         problem = Problem(facts.dim, classes, sigma, records, shape, device, common=common_mean, codes=codes)
         if problem.common and config.features is not None:
             raise UsageError("A mean of all records has a map of its own: leave it out, or the features.")
+        problem = replace(problem, leaves=self._labels_leaves(config, problem, facts, options))
         labelling, selection = self._parts(config, problem, facts, options)
         if labelling is not None:
             if shape is None or not labels:
@@ -195,6 +198,21 @@ class EmbeddingMethod:
         if config.encoder is not None:
             features = beside_encoder(features, config.encoder, problem, seed, *span)
         return features, CommonMean.from_dict(None if config.rules is None else config.rules.options.get("common"))
+
+    def _labels_leaves(
+        self, config: SynthesisConfig, problem: Problem, facts: Facts, options: Mapping[str, Any]
+    ) -> bool:
+        """Whether pictures of leaves are labelled: by the rules or as the options say.
+
+        They are not where rules, features or public images say what samples are made from, nor where labels cannot be
+        tuned or nothing is to be spent on them.
+        """
+        given = (config.rules, config.features, config.public, facts.unit)
+        tuned = facts.classes is not None and options.get("labelled", 1.0) > 0.0
+        possible = tuned and all(part is None for part in given) and can_label_leaves(problem)
+        if options.get("leaves") and not possible:
+            raise UsageError("Pictures of leaves need colour images of several classes, and labels: leave them out.")
+        return possible and (has_leaves(problem) if "leaves" not in options else bool(options["leaves"]))
 
     def _whole(self, config: SynthesisConfig, facts: Facts) -> float:
         """σ of a release that spends all of (ε, δ): in closed form for one record, by search for a unit."""

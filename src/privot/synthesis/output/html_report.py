@@ -176,12 +176,24 @@ def _limits(guarantee: Guarantee, fields: Mapping[str, Any], table: bool) -> lis
         )
     if table:
         said.append("Relations of many columns at once beyond those that the release measured.")
+    elif _of_leaves(fields):
+        said.append(
+            "What the records look like: noise hides it at this budget. The images are drawn discs and boxes, for "
+            "classifiers to learn from; only their labels, and a little of their light, come from the records."
+        )
     elif fields["params"].get("shape"):
         said.append("Single images and fine detail: what a generator adds there is invented.")
     gone = _left_out(fields)
     if gone:
         said.append(f"Classes that are left out, because noise hides how few records they have: {', '.join(gone)}.")
     return said
+
+
+def _of_leaves(fields: Mapping[str, Any]) -> bool:
+    """Whether samples are drawn pictures with labels (`generators.leaves`)."""
+    learned = fields["learned"]
+    generator = learned.get("generator") if isinstance(learned, Mapping) else None
+    return isinstance(generator, Mapping) and generator.get("kind") == "leaves"
 
 
 def _worst(open_part: Mapping[str, Any] | None) -> list[str]:

@@ -27,6 +27,12 @@ def warn_of_noise(options: SynthOptions, design: Any, records: int | None) -> No
     from privot.synthesis.defaults.rows_needed import rows_needed
 
     o = options
+    if _draws_leaves(design):
+        warn(
+            f"At ε = {o.epsilon:g} noise hides what these images look like: samples will be drawn discs and boxes "
+            "whose labels are tuned on the records, to train classifiers with, not to look at (--set leaves=0 learns "
+            "pictures all the same; a larger ε, more records or --encoder make better ones)."
+        )
     need = rows_needed(design, o.epsilon, o.delta)
     if need is None:
         return
@@ -44,3 +50,9 @@ def warn_of_noise(options: SynthOptions, design: Any, records: int | None) -> No
             f"{sized if isinstance(getattr(design, 'mechanism', None), MeanEmbedding) else ''}",
             err=True,
         )
+
+
+def _draws_leaves(design: Any) -> bool:
+    """Whether samples are drawn pictures with tuned labels (`privot.synthesis.generators.leaves`)."""
+    generator = getattr(getattr(design, "rules", None), "generator", None) or {}
+    return generator.get("kind") == "leaves"
