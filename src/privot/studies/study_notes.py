@@ -30,9 +30,6 @@ is charged.""",
     "dp-swd-figure-6": """CelebA is at hand with 10,000 faces of 32 × 32, in place of 162,770 of 64 × 64, so FIDs cannot
 be compared with the printed ones. The generator of 64 × 64 × 3 images is built in [Table 5](#dp-swd-table-3), and the
 noise of 8,192 dimensions and 2,000 directions is computed at the paper's own numbers.""",
-    "privot-embedding": """A run whose settings do not say `stated True` told the rules no number of records: they
-assumed 10,000 of the 60,000, as add-remove keeps it private, and were beside the stated figures, which were told
-([what that is worth](../results/synthesis-images.md#embedding-on-mnist-and-fashion-mnist)).""",
     "triangle-wad-figure-5": """*exact Shapley* and *truncated Monte Carlo* (DataSV) value the accuracy of a ridge
 classifier of the parties' pooled records; *MR*, *OR* and the three kinds of *GTG* rebuild models of coalitions from the
 updates of one federated training (softmax regression), as their papers do: *GTG-Tib* is *GTG* with orders that nobody
