@@ -33,6 +33,7 @@ from privot.synthesis.features.scattering import ScatteringClassifier
 from privot.synthesis.generators.leaves import NUMBERS, leaves
 from privot.synthesis.output.html_report import write_report
 from privot.synthesis.output.output_folder import write_folder
+from privot.synthesis.public.public_images import MIN_IMAGES, PublicImages
 from privot.synthesis.refinement.relabelling import labels_of
 from privot.vault import Vault
 
@@ -183,10 +184,13 @@ def test_a_design_labels_leaves_unless_something_else_is_said() -> None:
     parts = (1.0 / design.mechanism.sigma**2 + 1.0 / design.labelling.sigma**2) * whole**2
     assert parts == pytest.approx(1.0, rel=1e-5)
     assert parts <= 1.0
+    # a number of its own, so that a changed share is seen: nine tenths are for labels
+    assert (whole / design.labelling.sigma) ** 2 == pytest.approx(0.9)
     for other in (
         made(features=Fourier(DIM, 20, [8.0], 1)),
         made(options={"labelled": 0}),
         made(records=10**6),
+        made(public=PublicImages(np.random.default_rng(0).uniform(size=(MIN_IMAGES, *SHAPE)))),
     ):
         assert other.design(facts).rules.generator["kind"] != "leaves"
     assert made(options={"leaves": 0}).design(facts).rules.generator["kind"] != "leaves"
@@ -263,10 +267,12 @@ def test_samples_carry_the_labels_of_the_labeller_and_a_class_can_be_asked_for(
         )
 
 
-def test_light_is_learned_from_released_means() -> None:
+def test_light_is_learned_from_released_means(tmp_path: Path) -> None:
     rules = Rules(CONFIG, 60, 8, 2e-2)
     lit = Synthesizer(50.0, 1e-5, shape=SHAPE, features=Fourier(DIM, 100, [8.0], 1), rules=rules, device="cpu", seed=3)
     lit.fit(vault(budget=(50.0, 1e-5)))
+    lit.save(tmp_path)
+    assert "drawn discs and boxes" not in write_report(tmp_path).read_text()
     # without a labeller a class is what was asked for
     x, y = lit.sample(200, labels=np.arange(200) % 2, seed=1)
     red = x.reshape(-1, *SHAPE)[..., 0].mean(axis=(1, 2)) - x.reshape(-1, *SHAPE)[..., 2].mean(axis=(1, 2))
