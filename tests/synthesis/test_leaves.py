@@ -89,6 +89,11 @@ def test_the_largest_leaf_covers_and_the_number_of_leaves_counts() -> None:
     assert made[0, 0] < 0.6
     z[:, 0] = -9.0
     assert leaves(z, 32, 32, 3)[0].mean(dim=0)[16, 4] < 0.6
+    # the last leaf lies there only where a picture has as many
+    z[:, 31 * 12 : 32 * 12] = torch.tensor([9.0, 0.0, 0.0, 9.0, 0.0, 9.0, 9.0, *[0.0] * 5])
+    for number, white in ((9.0, True), (-9.0, False)):
+        z[:, -3] = number
+        assert (leaves(z, 32, 32, 3)[0].mean(dim=0)[16, 4] > 0.9) == white
 
 
 def test_light_changes_pictures_smoothly_and_begins_with_hardly_any() -> None:
