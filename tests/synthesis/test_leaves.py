@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from killed_jobs import killed_at, resumed
 
 from privot.accounting import embedding
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
+from privot.ledger import Ledger
+from privot.report.image_grid import draw_grid
 from privot.synthesis import Rules, Synthesizer, build, choose_rules
 from privot.synthesis.defaults import embedding_defaults
 from privot.synthesis.defaults.embedding_defaults import (
@@ -28,6 +32,8 @@ from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.features.scattering import ScatteringClassifier
 from privot.synthesis.generators.leaves import NUMBERS, leaves
 from privot.synthesis.output.html_report import write_report
+from privot.synthesis.output.output_folder import write_folder
+from privot.synthesis.public.public_images import MIN_IMAGES, PublicImages
 from privot.synthesis.refinement.relabelling import labels_of
 from privot.vault import Vault
 
@@ -83,6 +89,11 @@ def test_the_largest_leaf_covers_and_the_number_of_leaves_counts() -> None:
     assert made[0, 0] < 0.6
     z[:, 0] = -9.0
     assert leaves(z, 32, 32, 3)[0].mean(dim=0)[16, 4] < 0.6
+    # the last leaf lies there only where a picture has as many
+    z[:, 31 * 12 : 32 * 12] = torch.tensor([9.0, 0.0, 0.0, 9.0, 0.0, 9.0, 9.0, *[0.0] * 5])
+    for number, white in ((9.0, True), (-9.0, False)):
+        z[:, -3] = number
+        assert (leaves(z, 32, 32, 3)[0].mean(dim=0)[16, 4] > 0.9) == white
 
 
 def test_light_changes_pictures_smoothly_and_begins_with_hardly_any() -> None:
@@ -100,9 +111,25 @@ def test_light_changes_pictures_smoothly_and_begins_with_hardly_any() -> None:
     # more of the first colour alone, in every pixel
     assert (lit[:, 0] > first[:, 0] - 1e-6).all()
     assert torch.allclose(lit[:, 1:], first[:, 1:], atol=1e-6)
-    for wrong in ({"latent": 9}, {"grid": 0}, {"shape": [16, 24, 2]}):
-        with pytest.raises(DataError):
-            build({**CONFIG, **wrong})
+    assert build({**CONFIG, "kind": "several", "of": "leaves", "members": 2}).shows_class is False
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"latent": n} for n in (9, 10**400, -1, float("nan"), "x")),
+        *({name: n} for name in ("grid", "hidden") for n in (0, -1, 10**400, float("nan"), float("inf"), "x", None)),
+        *({"own": n, "latent": n + NUMBERS} for n in (0, -1)),
+        *({"shape": shape} for shape in ([16, 24, 2], [16, 16, 1], [10**5, 10**5, 3], [16], "x")),
+        {"grid": 17},
+        {"shape": [1, 1, 3], "dim": 3, "segments": [[0, 3, "interval"]], "grid": 1},
+        {"shape": [10**5, 10**5, 3], "dim": 3 * 10**10, "segments": [[0, 3 * 10**10, "interval"]]},
+    ],
+    ids=lambda wrong: str(wrong)[:40],
+)
+def test_a_size_that_cannot_be_is_bad_data(wrong: dict[str, Any]) -> None:
+    with pytest.raises(DataError):
+        build({**CONFIG, **wrong})
 
 
 def test_rules_label_leaves_where_noise_hides_colour_images() -> None:
@@ -117,8 +144,11 @@ def test_rules_label_leaves_where_noise_hides_colour_images() -> None:
         replace(NOISY, codes=2048),
         replace(NOISY, common=True),
         replace(NOISY, records=5_000_000),
+        # labels are not tuned on so many, whatever the noise
+        replace(NOISY, records=5_000_001, sigma=1e4),
     ):
         assert not has_leaves(other)
+    assert has_leaves(replace(NOISY, records=5_000_000, sigma=1e4))
     chosen = replace(NOISY, leaves=True)
     rules, labelling = choose_rules(chosen), choose_labelling(chosen)
     assert (rules.generator["kind"], rules.steps) == ("leaves", LEAVES_STEPS)
@@ -159,10 +189,13 @@ def test_a_design_labels_leaves_unless_something_else_is_said() -> None:
     parts = (1.0 / design.mechanism.sigma**2 + 1.0 / design.labelling.sigma**2) * whole**2
     assert parts == pytest.approx(1.0, rel=1e-5)
     assert parts <= 1.0
+    # a number of its own, so that a changed share is seen: nine tenths are for labels
+    assert (whole / design.labelling.sigma) ** 2 == pytest.approx(0.9)
     for other in (
         made(features=Fourier(DIM, 20, [8.0], 1)),
         made(options={"labelled": 0}),
         made(records=10**6),
+        made(public=PublicImages(np.random.default_rng(0).uniform(size=(MIN_IMAGES, *SHAPE)))),
     ):
         assert other.design(facts).rules.generator["kind"] != "leaves"
     assert made(options={"leaves": 0}).design(facts).rules.generator["kind"] != "leaves"
@@ -178,6 +211,13 @@ def test_a_design_labels_leaves_unless_something_else_is_said() -> None:
     assert shared.rules.generator["kind"] == "leaves"
     assert shared.labelling.sigma == pytest.approx(whole / 0.5**0.5)
     x, y = tinted()
+    # leaves without a labeller, by rules of one's own: what is needed is what the means need
+    bare = made(rules=Rules(CONFIG, 5, 8, 1e-2), records=None).design(facts)
+    need = rows_needed(bare, 8.0, 1e-5)
+    assert need is not None
+    assert need.what == "the mean of each class"
+    with pytest.raises(UsageError, match="leave them out"):
+        made(records=6 * 10**6, options={"leaves": 1}).design(facts)
     units = Vault(
         x,
         y,
@@ -190,6 +230,8 @@ def test_a_design_labels_leaves_unless_something_else_is_said() -> None:
         budget=(8.0, 1e-5),
     )
     assert made().design(units.facts).rules.generator["kind"] != "leaves"
+    with pytest.raises(UsageError, match="no unit"):
+        made(options={"leaves": 1}).design(units.facts)
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +257,11 @@ def test_samples_carry_the_labels_of_the_labeller_and_a_class_can_be_asked_for(
     assert np.array_equal(marks, wanted)
     assert np.array_equal(labels_of(done.labeller_, torch.from_numpy(found)).numpy(), wanted)
     assert len(np.unique(found, axis=0)) == len(wanted)
+    # as many as are asked for, each once, in more than one draw
+    many = np.repeat([0, 1], [5, 95])
+    found, _ = done.sample(100, labels=many, seed=2)
+    assert np.array_equal(labels_of(done.labeller_, torch.from_numpy(found)).numpy(), many)
+    assert len(np.unique(found, axis=0)) == 100
     done.save(tmp_path)
     assert "drawn discs and boxes" in write_report(tmp_path).read_text()
     again = Synthesizer.load(tmp_path)
@@ -225,10 +272,12 @@ def test_samples_carry_the_labels_of_the_labeller_and_a_class_can_be_asked_for(
         )
 
 
-def test_light_is_learned_from_released_means() -> None:
+def test_light_is_learned_from_released_means(tmp_path: Path) -> None:
     rules = Rules(CONFIG, 60, 8, 2e-2)
     lit = Synthesizer(50.0, 1e-5, shape=SHAPE, features=Fourier(DIM, 100, [8.0], 1), rules=rules, device="cpu", seed=3)
     lit.fit(vault(budget=(50.0, 1e-5)))
+    lit.save(tmp_path)
+    assert "drawn discs and boxes" not in write_report(tmp_path).read_text()
     # without a labeller a class is what was asked for
     x, y = lit.sample(200, labels=np.arange(200) % 2, seed=1)
     red = x.reshape(-1, *SHAPE)[..., 0].mean(axis=(1, 2)) - x.reshape(-1, *SHAPE)[..., 2].mean(axis=(1, 2))
@@ -240,3 +289,79 @@ def test_a_class_that_no_sample_has_is_refused(done: Synthesizer, monkeypatch: p
     monkeypatch.setattr("privot.synthesis.fitted._MOST_TRIES", 2)
     with pytest.raises(UsageError, match="Hardly any sample is labelled 1"):
         done.sample(4, labels=[0, 0, 1, 0], seed=0)
+
+
+def test_a_class_that_no_sample_has_leaves_the_output_whole(
+    done: Synthesizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All is paid when the grid is drawn: it may not fail."""
+    monkeypatch.setattr("privot.synthesis.fitted.labels_of", lambda labeller, x: torch.zeros(len(x), dtype=torch.int64))
+    drawn: list[np.ndarray] = []
+
+    def draw(unit: np.ndarray, shape: Any) -> bytes:
+        drawn.append(unit)
+        return draw_grid(unit, shape)
+
+    monkeypatch.setattr("privot.synthesis.output.output_folder.draw_grid", draw)
+    write_folder(done, tmp_path, 20, 1)
+    assert {"grid.png", "config.json", "guarantee.json", "report.html"} <= {p.name for p in tmp_path.iterdir()}
+    assert drawn[0].shape == (20, DIM)
+    assert (drawn[0][:10].std(axis=1) > 0.0).all()
+    assert (drawn[0][10:] == 1.0).all()
+
+
+@pytest.mark.parametrize(("name", "value"), [("grid", 16), ("hidden", 10**6), ("own", 10**8), ("classes", 10**8)])
+def test_a_saved_model_of_other_sizes_than_its_weights_takes_no_memory(
+    done: Synthesizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: int
+) -> None:
+    done.save(tmp_path)
+    fields = json.loads((tmp_path / "config.json").read_text())
+    fields["learned"]["generator"][name] = value
+    if name == "own":
+        fields["learned"]["generator"]["latent"] = value + NUMBERS
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    places: list[str] = []
+    monkeypatch.setattr(
+        "privot.synthesis.output.saved_model.build",
+        lambda config: places.append(torch.empty(1).device.type) or build(config),
+    )
+    with pytest.raises(DataError, match="weights do not fit"):
+        Synthesizer.load(tmp_path)
+    assert places == ["meta"]
+
+
+@pytest.mark.parametrize(
+    "place", ["embedding_method.train", "refinement_steps.tuned_head", "refinement_steps.labeller"]
+)
+def test_a_killed_job_goes_on_and_pays_for_both_parts_once(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding_defaults, "LEAVES_STEPS", 3)
+    monkeypatch.setitem(embedding_defaults.SCATTERED, "samples", 100)
+    ledger = Ledger.create(tmp_path / "ledger")
+    held, folder = vault(ledger=ledger), tmp_path / "out"
+    with killed_at(f"privot.synthesis.methods.{place}"):
+        made().fit(held, folder=folder)
+    assert len(ledger.entries()) == (2 if place.endswith("labeller") else 1)
+    again = resumed(folder, ledger, lambda: held)
+    assert len(ledger.entries()) == 2
+    assert 8.0 * (1.0 - 1e-3) < again.guarantee_.epsilon() <= 8.0
+    assert again.generator_.config["kind"] == "leaves"
+
+
+def test_an_interrupted_job_goes_on_with_the_generator_that_it_was_designed_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of an earlier version, whose defaults knew no leaves."""
+    monkeypatch.setattr(embedding_defaults, "steps", lambda problem: 3)
+    monkeypatch.setitem(embedding_defaults.SCATTERED, "samples", 100)
+    ledger = Ledger.create(tmp_path / "ledger")
+    held, folder = vault(ledger=ledger), tmp_path / "out"
+    with pytest.MonkeyPatch.context() as earlier:
+        earlier.setattr("privot.synthesis.methods.embedding_method.has_leaves", lambda problem: False)
+        with killed_at("privot.synthesis.methods.embedding_method.train"):
+            made().fit(held, folder=folder)
+    again = resumed(folder, ledger, lambda: held)
+    assert again.generator_.config["kind"] != "leaves"
+    assert len(ledger.entries()) == 2
+    assert again.guarantee_.epsilon() <= 8.0

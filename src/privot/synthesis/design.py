@@ -122,6 +122,11 @@ class GeneratorDesign:
         return Labelling.from_dict(self.rules.options.get("labelling"))
 
     @property
+    def labels_leaves(self) -> bool:
+        """Whether samples are drawn pictures whose labels a later release pays for (`generators.leaves`)."""
+        return self.rules.generator.get("kind") == "leaves" and self.labelling is not None
+
+    @property
     def warp_selection(self) -> WarpSelection | None:
         """How the warp of samples is selected, if a later release pays for it."""
         return WarpSelection.from_dict(self.rules.options.get("choosing"))

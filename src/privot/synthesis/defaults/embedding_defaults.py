@@ -233,7 +233,13 @@ def has_leaves(problem: Problem) -> bool:
 
 def can_label_leaves(problem: Problem) -> bool:
     """Whether pictures of leaves could be labelled: for colour images whose labels are tuned on a scattering."""
-    return problem.classes > 1 and problem.codes is None and not problem.common and _scattered(problem)
+    possible = problem.classes > 1 and not _too_many(problem)
+    return possible and problem.codes is None and not problem.common and _scattered(problem)
+
+
+def _too_many(problem: Problem) -> bool:
+    """Whether there are more records, by a public or stated number, than labels can be tuned on."""
+    return problem.records is not None and problem.records > MAX_RECORDS
 
 
 def _coloured(problem: Problem) -> bool:
@@ -343,8 +349,7 @@ def choose_labelling(problem: Problem) -> Labelling | None:
     fixed wavelets, unless the signal is so strong that samples teach a network more (on a GPU). Others are not where
     noise is the limit: the means need the budget more than the labels do.
     """
-    many = problem.records is not None and problem.records > MAX_RECORDS
-    if many or problem.classes < 2:
+    if _too_many(problem) or problem.classes < 2:
         return None
     if _encoded(problem):
         noisy, quiet = ENCODED_SHARES

@@ -54,7 +54,7 @@ def rows_needed(design: Any, epsilon: float, delta: float) -> RowsNeeded | None:
     if isinstance(mechanism, MeanEmbedding):
         # the weight of the sums beside the counts and the mean of all records, as the mechanism divides it out
         sigma, what = mechanism.sigma / mechanism.weights[0], "the mean of each class"
-        if design.rules.generator["kind"] == "leaves":
+        if getattr(design, "labels_leaves", False):
             # labels are what the records tell there, and nearly all the budget is theirs
             sigma, what = design.labelling.sigma, "what tells the classes apart"
         classes = design.facts.classes or 1 if mechanism.labels else 1

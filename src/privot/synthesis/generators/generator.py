@@ -78,7 +78,7 @@ def build(config: Mapping[str, Any]) -> Generator:
         return _KINDS[config["kind"]](config)
     except UsageError as error:
         raise DataError(str(error)) from None
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:  # PyTorch's for a negative size
+    except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:  # PyTorch's for a negative size
         raise DataError(f"This does not describe a generator ({type(error).__name__}).") from None
 
 
@@ -168,7 +168,7 @@ class Several(Generator):
                 "The kind several needs at least one member, and no member may itself be of the kind several."
             )
         self.each = nn.ModuleList(build({**config, "kind": config["of"]}) for _ in range(self.members))
-        self.warp = self._all()[0].warp
+        self.warp, self.shows_class = self._all()[0].warp, self._all()[0].shows_class
         self.latent += 1
 
     def _all(self) -> list[Generator]:

@@ -38,6 +38,9 @@ _WAVE = (0.01, 0.08)
 _DARKEST = 0.02
 """Values are kept that far from black and white, so that light can change them."""
 
+_MOST_VALUES = 2**24
+"""The most values of a picture: 64 MB."""
+
 
 def leaves(z: torch.Tensor, height: int, width: int, channels: int) -> torch.Tensor:
     """Pictures with values in [0, 1] from standard normal numbers.
@@ -146,6 +149,13 @@ class LeavesGenerator(PictureGenerator):
         self.own, self.grid, hidden = (int(config[name]) for name in ("own", "grid", "hidden"))
         if self.channels not in (1, 3) or self.drawn != self.own + NUMBERS or min(self.own, self.grid, hidden) < 1:
             raise UsageError(f"Pictures of leaves have 1 or 3 channels and take {NUMBERS} latent numbers besides own.")
+        # no weight depends on the size of a picture, so nothing else would tell a wrong one
+        side = min(self.height, self.width)
+        if self.height * self.width * self.channels != self.dim or self.dim > _MOST_VALUES or side < max(2, self.grid):
+            raise UsageError(
+                f"Pictures of leaves have as many values as columns, at most {_MOST_VALUES}, and sides of at least 2 "
+                "pixels and of the grid of their light."
+            )
         self.light = nn.Sequential(
             nn.Linear(self.own + self.classes, hidden),
             nn.ReLU(),

@@ -211,7 +211,10 @@ class EmbeddingMethod:
         tuned = facts.classes is not None and options.get("labelled", 1.0) > 0.0
         possible = tuned and all(part is None for part in given) and can_label_leaves(problem)
         if options.get("leaves") and not possible:
-            raise UsageError("Pictures of leaves need colour images of several classes, and labels: leave them out.")
+            raise UsageError(
+                "Pictures of leaves need colour images of at least 16 × 16 in several classes, a share for labels and "
+                "no unit, encoder, public images, features or mean of all records; on a GPU also noise: leave them out."
+            )
         return possible and (has_leaves(problem) if "leaves" not in options else bool(options["leaves"]))
 
     def _whole(self, config: SynthesisConfig, facts: Facts) -> float:

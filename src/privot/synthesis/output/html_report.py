@@ -178,8 +178,8 @@ def _limits(guarantee: Guarantee, fields: Mapping[str, Any], table: bool) -> lis
         said.append("Relations of many columns at once beyond those that the release measured.")
     elif _of_leaves(fields):
         said.append(
-            "What the records look like: noise hides it at this budget. The images are drawn discs and boxes, for "
-            "classifiers to learn from; only their labels, and a little of their light, come from the records."
+            "What the records look like: the images are drawn discs and boxes, for classifiers to learn from; only "
+            "their labels, and a little of their light, come from the records."
         )
     elif fields["params"].get("shape"):
         said.append("Single images and fine detail: what a generator adds there is invented.")
@@ -192,7 +192,9 @@ def _limits(guarantee: Guarantee, fields: Mapping[str, Any], table: bool) -> lis
 def _of_leaves(fields: Mapping[str, Any]) -> bool:
     """Whether samples are drawn pictures with labels (`generators.leaves`)."""
     learned = fields["learned"]
-    generator = learned.get("generator") if isinstance(learned, Mapping) else None
+    if not isinstance(learned, Mapping) or learned.get("labeller") is None:
+        return False
+    generator = learned.get("generator")
     return isinstance(generator, Mapping) and generator.get("kind") == "leaves"
 
 

@@ -21,11 +21,15 @@ from privot.synthesis.tabular.restricted_rows import restricted_rows
 from privot.tables.related_codec import RelatedCodec
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from privot.synthesis.synthesizer import Synthesizer
 
 SYNTHETIC = "synthetic.npz"
 _PICTURED = 10_000
 """Synthetic rows that the picture of a table is drawn from, at least."""
+_TRIED = 10
+"""Samples for every image of the grid where a labeller says what they are."""
 
 
 def write_samples(path: Path, x: Any, y: Any, shape: Any, class_names: Any = None) -> None:
@@ -127,6 +131,21 @@ def _write_grid(synthesizer: Synthesizer, folder: Path, seed: int | None) -> Non
         return
     classes = synthesizer.generator_.classes
     wanted = np.repeat(np.arange(classes), 10) if classes > 1 else np.zeros(100, dtype=np.int64)
-    images, _ = synthesizer.sample(len(wanted), labels=wanted, seed=seed)
+    images = _of_each_class(synthesizer, wanted, seed)
     unit = (images - np.asarray(synthesizer.low)) / (np.asarray(synthesizer.high) - np.asarray(synthesizer.low))
     write_bytes(folder / "grid.png", draw_grid(unit, synthesizer.shape))
+
+
+def _of_each_class(synthesizer: Synthesizer, wanted: NDArray[np.int64], seed: int | None) -> NDArray[Any]:
+    """Samples of the classes `wanted`; blank ones where a labeller finds too few, for all is paid by now."""
+    if synthesizer.generator_.shows_class or synthesizer.labeller_ is None:
+        images: NDArray[Any] = synthesizer.sample(len(wanted), labels=wanted, seed=seed)[0]
+        return images
+    x, y = synthesizer.sample(_TRIED * len(wanted), seed=seed)
+    out = np.empty((len(wanted), x.shape[1]), dtype=x.dtype)
+    out[:] = np.asarray(synthesizer.high)
+    for c in np.unique(wanted):
+        found, places = x[y == c], np.flatnonzero(wanted == c)
+        k = min(len(found), len(places))
+        out[places[:k]] = found[:k]
+    return out

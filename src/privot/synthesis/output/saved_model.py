@@ -107,8 +107,9 @@ def restore(config: SynthesisConfig, learned: Mapping[str, Any], weights: Mappin
         model = TableModel.build(config.codec, learned, weights)
         return FittedTable(model, form=None if form is None else FrameForm.from_dict(form))
     try:
-        generator = build(learned["generator"])
         own = {name: tensor for name, tensor in weights.items() if not name.startswith(_LABELLER)}
+        _check_sizes(learned["generator"], own)
+        generator = build(learned["generator"])
         generator.load_state_dict(own)
         counts, labels = np.array(learned["counts"], dtype=np.float64), bool(learned["labels"])
         if counts.shape != (generator.classes,) or not np.isfinite(counts).all() or counts.min() < 0.0:
@@ -130,6 +131,14 @@ def restore(config: SynthesisConfig, learned: Mapping[str, Any], weights: Mappin
     except (KeyError, TypeError, RuntimeError) as error:
         raise DataError(f"The weights do not fit the configuration ({type(error).__name__}).") from None
     return fitted
+
+
+def _check_sizes(config: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> None:
+    """Refuse a generator of other sizes than its weights before it takes memory: a file may name any size."""
+    with torch.device("meta"):
+        wanted = {name: tensor.shape for name, tensor in build(config).state_dict().items()}
+    if wanted != {name: tensor.shape for name, tensor in weights.items()}:
+        raise DataError("The weights do not fit the configuration.")
 
 
 def _read_encoder(folder: Path, learned: Any) -> None:

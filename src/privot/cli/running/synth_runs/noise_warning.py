@@ -21,13 +21,15 @@ def warn_of_noise(options: SynthOptions, design: Any, records: int | None) -> No
 
     Under add-remove the number of records is private: then the number needed is said, and not compared.
     """
+    from privot.cli.parsing.typed_values import read_options
     from privot.cli.printing.warnings_said import warn
     from privot.mechanisms import MeanEmbedding
     from privot.synthesis.defaults.embedding_defaults import ASSUMED_RECORDS
     from privot.synthesis.defaults.rows_needed import rows_needed
 
     o = options
-    if _draws_leaves(design):
+    # whoever asks for them knows; noise may then hide nothing
+    if getattr(design, "labels_leaves", False) and "leaves" not in read_options(o.settings):
         warn(
             f"At ε = {o.epsilon:g} noise hides what these images look like: samples will be drawn discs and boxes "
             "whose labels are tuned on the records, to train classifiers with, not to look at (--set leaves=0 learns "
@@ -50,9 +52,3 @@ def warn_of_noise(options: SynthOptions, design: Any, records: int | None) -> No
             f"{sized if isinstance(getattr(design, 'mechanism', None), MeanEmbedding) else ''}",
             err=True,
         )
-
-
-def _draws_leaves(design: Any) -> bool:
-    """Whether samples are drawn pictures with tuned labels (`privot.synthesis.generators.leaves`)."""
-    generator = getattr(getattr(design, "rules", None), "generator", None) or {}
-    return generator.get("kind") == "leaves"
