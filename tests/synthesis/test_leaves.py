@@ -31,6 +31,8 @@ from privot.synthesis.defaults.rows_needed import rows_needed
 from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.features.scattering import ScatteringClassifier
 from privot.synthesis.generators.leaves import NUMBERS, leaves
+from privot.synthesis.methods.embedding_training import Target
+from privot.synthesis.methods.leaves_target import leaves_target, shrunk
 from privot.synthesis.output.html_report import write_report
 from privot.synthesis.output.output_folder import write_folder
 from privot.synthesis.public.public_images import MIN_IMAGES, PublicImages
@@ -365,3 +367,34 @@ def test_an_interrupted_job_goes_on_with_the_generator_that_it_was_designed_with
     assert again.generator_.config["kind"] != "leaves"
     assert len(ledger.entries()) == 2
     assert again.guarantee_.epsilon() <= 8.0
+
+
+def test_means_are_trusted_as_far_as_noise_allows() -> None:
+    dice = np.random.default_rng(0)
+    start, size = dice.uniform(-0.1, 0.1, 400), 400
+    for apart, sigma in ((0.0, 0.02), (0.3, 0.02), (0.3, 0.005), (0.3, 0.0)):
+        way = dice.standard_normal((300, size))
+        truth = start + apart * way / np.linalg.norm(way, axis=1, keepdims=True)
+        seen = truth + sigma * dice.standard_normal(truth.shape)
+        norm = sigma**2 * size
+        found = shrunk(seen, start, np.full(300, 1.0 / (1.0 + norm)))
+        error, before = np.square(found - truth).sum(axis=1), np.square(seen - truth).sum(axis=1)
+        # the least that a multiple of the distance can have: ν²·a²/(a² + ν²)
+        assert error.mean() == pytest.approx(norm * apart**2 / (apart**2 + norm + 1e-30), rel=0.1, abs=0.04 * norm)
+        assert error.mean() <= before.mean()
+
+
+def test_light_starts_from_pictures_without_records() -> None:
+    rules, features = Rules(CONFIG, 5, 8, 1e-2), Fourier(DIM, 30, [8.0], 1)
+    means = np.zeros((2, features.size))
+    # means that are all noise leave nothing but the pictures' own
+    noisy = Target(features, means, np.full(2, 1e-9), np.ones(2))
+    found = leaves_target(noisy, rules, 3, "cpu").means
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found, leaves_target(noisy, rules, 3, "cpu").means)
+    with torch.no_grad():
+        pictures = leaves(numbers(2_000, 5), 16, 16, 3).permute(0, 2, 3, 1).flatten(1)
+        own = features.features(pictures).mean(dim=0).double().numpy()
+    assert np.abs(found[0] - own).max() < 0.03
+    # without noise they stay as they are
+    assert np.array_equal(leaves_target(replace(noisy, weights=np.ones(2)), rules, 3, "cpu").means, means)

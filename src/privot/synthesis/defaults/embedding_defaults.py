@@ -73,7 +73,7 @@ above `STRONG_SIGNAL` and below it, where long steps would gain less than their 
 SCATTERED = {"columns": 2_048, "samples": 2_000}
 """Parameters of a labeller that sees a scattering: the most features of an image, 8 kB per record in memory, since
 averages over smaller cells bring more noise than they tell; and the samples that standardise them."""
-LEAVES_SHARE = 0.9
+LEAVES_SHARE = 0.8
 """The share for labels where pictures of leaves are labelled: what they show is not learned, so labels are what the
 budget is for; the rest is for numbers of records by class and for light."""
 LEAVES = {"own": 16, "grid": 4, "hidden": 64}

@@ -55,7 +55,7 @@ def rows_needed(design: Any, epsilon: float, delta: float) -> RowsNeeded | None:
         # the weight of the sums beside the counts and the mean of all records, as the mechanism divides it out
         sigma, what = mechanism.sigma / mechanism.weights[0], "the mean of each class"
         if getattr(design, "labels_leaves", False):
-            # labels are what the records tell there, and nearly all the budget is theirs
+            # labels are what the records tell there, and most of the budget is theirs
             sigma, what = design.labelling.sigma, "what tells the classes apart"
         classes = design.facts.classes or 1 if mechanism.labels else 1
         least = classes * sigma * math.sqrt(min(mechanism.features.size, FEWEST_FEATURES))

@@ -51,6 +51,7 @@ from privot.synthesis.fitted import FittedGenerator
 from privot.synthesis.generator_training import checkpoint
 from privot.synthesis.generator_training.dry_run import rehearse
 from privot.synthesis.methods.embedding_training import Target, public_targets, started, train
+from privot.synthesis.methods.leaves_target import leaves_target
 from privot.synthesis.methods.method import Outcome, SynthesisRun
 from privot.synthesis.methods.refinement_steps import refine
 from privot.synthesis.refinement.relabelling import Labelling, check_seen
@@ -273,6 +274,8 @@ class EmbeddingMethod:
         targets, used = [Target.of(release)], None
         if run.config.public is not None:
             targets, used = public_targets(release, run.config.public, run.device)
+        if design.labels_leaves:
+            targets = [leaves_target(targets[0], design.rules, design.seed, run.device)]
         if training is None:
             training = started(targets, release, design.rules, design.seed, run.device, run.team)
         training = train(
