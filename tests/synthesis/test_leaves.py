@@ -13,6 +13,7 @@ import torch
 from killed_jobs import killed_at, resumed
 
 from privot.accounting import embedding
+from privot.cli import run
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.ledger import Ledger
@@ -191,8 +192,8 @@ def test_a_design_labels_leaves_unless_something_else_is_said() -> None:
     parts = (1.0 / design.mechanism.sigma**2 + 1.0 / design.labelling.sigma**2) * whole**2
     assert parts == pytest.approx(1.0, rel=1e-5)
     assert parts <= 1.0
-    # a number of its own, so that a changed share is seen: nine tenths are for labels
-    assert (whole / design.labelling.sigma) ** 2 == pytest.approx(0.9)
+    # a number of its own, so that a changed share is seen: four fifths are for labels
+    assert (whole / design.labelling.sigma) ** 2 == pytest.approx(0.8)
     for other in (
         made(features=Fourier(DIM, 20, [8.0], 1)),
         made(options={"labelled": 0}),
@@ -398,3 +399,21 @@ def test_light_starts_from_pictures_without_records() -> None:
     assert np.abs(found[0] - own).max() < 0.03
     # without noise they stay as they are
     assert np.array_equal(leaves_target(replace(noisy, weights=np.ones(2)), rules, 3, "cpu").means, means)
+
+
+def test_the_command_says_what_samples_will_be_before_it_pays(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    x, y = tinted(60)
+    np.savez("red.npz", x=x, y=y)
+    public = ["--classes", "2", "--shape", "16,16,3", "--range", "0,1"]
+    start = ["ledger", "init", "red.npz.ledger", "--data", "red.npz", "--adjacency", "add-remove"]
+    # a budget with nothing to spend: what is said is said before it refuses
+    assert run([*start, "--epsilon", "0.01", "--delta", "1e-5"]) == 0
+    capsys.readouterr()
+    words = ["synth", "red.npz", "--epsilon", "1", "--delta", "1e-5", "--adjacency", "add-remove", *public]
+    words += ["--records", "2000", "--device", "cpu", "--out", "out"]
+    for setting, said in (([], True), (["--set", "leaves=0"], False), (["--set", "leaves=1"], False)):
+        assert run([*words, *setting]) == 4
+        assert ("drawn discs and boxes" in capsys.readouterr().err) == said
