@@ -241,7 +241,8 @@ def test_a_design_labels_leaves_unless_something_else_is_said() -> None:
 def done() -> Synthesizer:
     """By the default rules, in fewer steps and with fewer samples."""
     with pytest.MonkeyPatch.context() as changed:
-        changed.setattr(embedding_defaults, "LEAVES_STEPS", 30)
+        changed.setattr(embedding_defaults, "LEAVES_STEPS", 5)
+        changed.setattr("privot.synthesis.methods.leaves_target._PICTURES", 500)
         changed.setitem(embedding_defaults.SCATTERED, "samples", 200)
         return made().fit(vault())
 
@@ -340,6 +341,7 @@ def test_a_killed_job_goes_on_and_pays_for_both_parts_once(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedding_defaults, "LEAVES_STEPS", 3)
+    monkeypatch.setattr("privot.synthesis.methods.leaves_target._PICTURES", 500)
     monkeypatch.setitem(embedding_defaults.SCATTERED, "samples", 100)
     ledger = Ledger.create(tmp_path / "ledger")
     held, folder = vault(ledger=ledger), tmp_path / "out"
