@@ -190,6 +190,7 @@ def test_the_test_of_no_difference_uses_labels() -> None:
 
 
 @pytest.mark.statistical
+@pytest.mark.usefixtures("intervals_alone")
 def test_intervals_cover_the_distance_without_noise() -> None:
     (x, y), (z, _) = labelled(1), labelled(2, shift=1.0)
     mixed = np.where(np.arange(900) % 4 > 0, y, 0)

@@ -263,6 +263,7 @@ def test_an_order_and_its_sketch_state_that_records_are_bounded(design: SketchDe
 
 
 @pytest.mark.statistical
+@pytest.mark.usefixtures("intervals_alone")
 def test_the_sliced_interval_covers_where_noise_hides_the_distance() -> None:
     g = np.random.default_rng(1)
     design = SketchDesign.box(64, 0.0, 1.0)
@@ -279,6 +280,7 @@ def test_the_sliced_interval_covers_where_noise_hides_the_distance() -> None:
 
 
 @pytest.mark.statistical
+@pytest.mark.usefixtures("intervals_alone")
 def test_intervals_cover_the_distance_without_noise() -> None:
     x, y = rows(1), rows(2) + 1.0
     public = sketched(x).public
