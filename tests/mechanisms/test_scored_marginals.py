@@ -154,7 +154,7 @@ def test_noise_on_scores_is_accepted_at_sigma_and_rejected_at_two_thirds() -> No
     def sample(factor: float) -> np.ndarray:
         made = mechanism(sigma=10.0)
         out = []
-        for _ in range(150):
+        for _ in range(60):
             value, _ = made.run(plain(x, y), WeakerNoise(factor), made.event(plain(x, y).facts), 0)
             exact = made._sums(plain(x, y), made.planner, value["groups"]) / PARTS  # type: ignore[arg-type]
             out.append(value["scores"] - exact)
