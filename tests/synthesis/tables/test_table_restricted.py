@@ -210,15 +210,15 @@ def test_conditions_are_within_noise_of_filtering(
     kept = np.asarray(holds(many), dtype=bool)
     assert kept.sum() > 1000
     filtered = {name: many[name][kept] for name in many}
-    some, labels = stated.sample(8000, seed=7, where=where)
+    some, labels = stated.sample(4000, seed=7, where=where)
     assert bool(np.all(holds(some)))
-    assert labels.shape == (8000,)
+    assert labels.shape == (4000,)
     assert not any(broken(some).values())
     compare(some, filtered, ["age", "sex", "city", "region", "low", "high", "top", "pregnant"], 5.0)
 
 
 def test_a_comparison_with_other_rows_fails(stated: Synthesizer, many: Table) -> None:
-    some, _ = stated.sample(8000, seed=7, where="sex=F")
+    some, _ = stated.sample(4000, seed=7, where="sex=F")
     with pytest.raises(AssertionError):
         compare(some, {name: many[name] for name in many}, ["age"], 5.0)
 
@@ -254,7 +254,7 @@ def test_impossible_conditions_are_one_sentence(stated: Synthesizer, where: Any,
 
 
 def test_a_rare_condition_ends_with_its_share(stated: Synthesizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_PROPOSED", 100_000)
+    monkeypatch.setattr(module, "MAX_PROPOSED", 30_000)
     start = time.monotonic()
     with pytest.raises(ConvergenceError, match=r"(about .* of all rows|fewer than one of)"):
         # the function from city to region rules it out, which no single column shows
