@@ -266,7 +266,12 @@ def test_any_flipped_byte_of_any_row(filled: Path) -> None:
     assert b"long curve" in bytes(image[p] for p in positions)
     dice = random.Random(5)
     missed = []
-    for position in positions:
+    # bytes of text differ in nothing but their place within a row, and every third is flipped; of all others each is
+    text = range(0x20, 0x7F)
+    inside = {p for p in range(3, len(image) - 3) if all(byte in text for byte in image[p - 3 : p + 4])}
+    some = [p for number, p in enumerate(positions) if p not in inside or number % 3 == 0]
+    assert len(some) > 1200
+    for position in some:
         damaged = bytearray(image)
         damaged[position] ^= dice.randrange(1, 256)
         filled.write_bytes(damaged)
