@@ -215,6 +215,8 @@ def test_the_private_distance_of_two_gaussians_grows_with_their_distance() -> No
 
 @pytest.mark.slow
 def test_the_published_noise_is_enough_by_the_exact_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    # both rows of the CLT; of Bernstein's the one of the largest ε, and the one whose printed σ is nearest
+    monkeypatch.setattr("privot.studies.dp_swd.noise_table.ROWS", (ROWS[3], ROWS[5], ROWS[6], ROWS[7]))
     found = verdicts("dp-swd-table-4")
     printed, rows = found[:2], found[2:]
     assert set(rows) == {"reproduced with the corrected method"}
