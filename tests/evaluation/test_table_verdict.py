@@ -27,7 +27,7 @@ SCHEMA = Schema(
 )
 CODEC = TableCodec(SCHEMA)
 LINEAR = TableCodec(Schema((Column("dollars", "integer", 0, 50_000), *SCHEMA.columns[1:]), label="ill"))
-ROWS = 6000
+ROWS = 3000
 pytestmark = pytest.mark.slow
 
 
