@@ -70,7 +70,7 @@ def test_noise_of_seven_tenths_inside_a_mechanism_is_detected() -> None:
     attack = ProjectionAttack(4, 4, 0.4, DELTA)
     assert runs(replace(attack, make=QuietInside), 1400).refuted
     assert cores(replace(attack, make=QuietInside)).refuted  # σ is read off what the code asks for
-    assert not runs(attack, 400).refuted
+    assert not runs(attack, 600).refuted
 
 
 def test_missing_clipping_is_detected() -> None:
@@ -134,7 +134,7 @@ def test_a_sketch_with_noise_of_seven_tenths_is_detected() -> None:
     attack = SketchAttack(1.37, DELTA, Adjacency.REPLACE_ONE)
     assert runs(replace(attack, make=QuietSketch), 1400).refuted
     assert cores(replace(attack, make=QuietSketch)).refuted
-    assert not runs(attack, 400).refuted
+    assert not runs(attack, 600).refuted
 
 
 @pytest.mark.parametrize(("sampling", "adjacency"), [
