@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import runpy
 import secrets
 import socket
@@ -46,8 +47,12 @@ if team.size > 1:
 
 
 def _torchrun(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Two processes as people start them; each loads PyTorch anew, but for torchrun itself, so one test does this."""
-    return warm.run(["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", *arguments])
+    """Two processes as people start them; each loads PyTorch anew, so one test does this."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, env=environment, timeout=300, check=False
+    )
 
 
 def _free_port() -> int:
