@@ -3,7 +3,7 @@
     python kill_desk.py FOLDER REQUEST RANDOM
 
 Each trial works on a copy of FOLDER: a child answers REQUEST and is killed, a second child answers it again, a third
-once more. Children are forked: this process runs no tensor operation and has one thread.
+once more. Children are forked: this process has loaded no tensors and runs one thread.
 """
 
 from __future__ import annotations

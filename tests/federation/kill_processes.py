@@ -23,16 +23,14 @@ import random
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import time
-import traceback
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
 from privot import Ledger
-from privot.cli import run
 from privot.federation import Sketch, compare_sketches
 from privot.federation.parties.enrolment import make_coordinator, make_party
 
@@ -55,56 +53,12 @@ days = 1
 """
 
 
-class Fork:
-    """A command of privot in a fork of this process, which has loaded what commands share and runs one thread.
-
-    As `subprocess.Popen`, as far as is needed here.
-    """
-
-    def __init__(self, arguments: list[str], out: IO[bytes]) -> None:
-        self.returncode: int | None = None
-        self.pid = os.fork()
-        if self.pid == 0:
-            code = 1
-            try:
-                for number in (1, 2):
-                    os.dup2(out.fileno(), number)
-                code = run(arguments)
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(code)
-
-    def poll(self) -> int | None:
-        return self.returncode if self.returncode is not None else self._waited(os.WNOHANG)
-
-    def wait(self, seconds: float = 600.0) -> int:
-        end = time.monotonic() + seconds
-        while (code := self.poll()) is None:
-            if time.monotonic() > end:
-                raise TimeoutError(f"a process did not end in {seconds:g} seconds")
-            time.sleep(0.05)
-        return code
-
-    def kill(self) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
-
-    def _waited(self, how: int) -> int | None:
-        done, status = os.waitpid(self.pid, how)
-        if done:
-            self.returncode = os.waitstatus_to_exitcode(status)
-        return self.returncode
-
-
 class Stage:
     """Folders, and the processes that work in them."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder, self.port = folder, port
-        self.running: dict[str, Fork] = {}
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
         asker = make_coordinator(folder / "hub", ["127.0.0.1"])
         self.members = []
         for k in range(PARTIES):
@@ -126,13 +80,14 @@ class Stage:
         return path
 
     def start(self, name: str, job: Path | None = None, patience: float = 3600.0) -> None:
+        common = [sys.executable, "-m", "privot", "federate"]
         if name == "coordinator":
-            command = ["federate", "coordinate", str(self.folder / "hub"), str(job), "--port", str(self.port), "--json"]
+            command = [*common, "coordinate", str(self.folder / "hub"), str(job), "--port", str(self.port), "--json"]
         else:
             link = ["--link", f"127.0.0.1:{self.port}", "--authority", str(self.folder / "hub" / "ca.pem")]
-            command = ["federate", "join", str(self.folder / name), *link, "--patience", str(patience)]
+            command = [*common, "join", str(self.folder / name), *link, "--patience", str(patience)]
         with (self.folder / f"{name}.out").open("ab") as out:
-            self.running[name] = Fork(command, out)
+            self.running[name] = subprocess.Popen(command, stdout=out, stderr=out, env=dict(os.environ))
 
     def kill(self, name: str) -> None:
         process = self.running.pop(name)
@@ -188,10 +143,10 @@ def connected(folder: Path, before: int, seconds: float = 180.0) -> None:
 
 
 def one_end(
-    stage: Stage, number: int, victim: str, moment: float, wait: float, patience: float, waiting: bool, joined: int
+    stage: Stage, number: int, victim: str, moment: float, wait: float, patience: float, waiting: bool
 ) -> dict[str, object]:
     """One trial of --ends; seconds from the kill to the end of each process, exit codes and last words."""
-    parties = [f"party{k}" for k in range(joined)]  # the others are absent, so the coordinator waits
+    parties = [f"party{k}" for k in range(PARTIES - 1)]  # the last one is absent, so the coordinator waits
     for name in ("coordinator", *parties):
         (stage.folder / f"{name}.out").unlink(missing_ok=True)
     job = stage.job(number, wait)
@@ -242,7 +197,7 @@ def one_end(
     }  # fmt: skip
 
 
-def play_ends(stage: Stage, trials: int, wait: float, patience: float, joined: int, dice: random.Random) -> None:
+def play_ends(stage: Stage, trials: int, wait: float, patience: float, dice: random.Random) -> None:
     """--ends: a table of all trials; fails if a process did not end in time, or not with a reason."""
     print("| killed | after, s | coordinator: s, code | SuperLink: s | parties: s, code |", flush=True)
     print("|---|---|---|---|---|", flush=True)
@@ -250,12 +205,12 @@ def play_ends(stage: Stage, trials: int, wait: float, patience: float, joined: i
     for number in range(2 * trials):
         victim = ("superlink", "coordinator")[number % 2]
         waiting = number % 4 < 2
-        t = one_end(stage, number, victim, dice.uniform(0.0, 10.0), wait, patience, waiting, joined)
+        t = one_end(stage, number, victim, dice.uniform(0.0, 10.0), wait, patience, waiting)
         t["moment"] = f"{t['moment']:.1f} {'of the wait' if waiting else 'from the start'}"
         found.append(t)
         e: dict[str, float] = t["ends"]  # type: ignore[assignment]
         c: dict[str, int] = t["codes"]  # type: ignore[assignment]
-        parties = ", ".join(f"{e.get(f'party{k}', -1.0):.1f} ({c.get(f'party{k}')})" for k in range(joined))
+        parties = ", ".join(f"{e.get(f'party{k}', -1.0):.1f} ({c.get(f'party{k}')})" for k in range(PARTIES - 1))
         print(
             f"| {victim} | {t['moment']} | {e.get('coordinator', -1.0):.1f} ({c.get('coordinator')}) "
             f"| {e.get('superlink', -1.0):.1f} | {parties} |",
@@ -279,14 +234,13 @@ def main() -> None:
     parser.add_argument("--ends", type=int, default=0, help="kill each of SuperLink and coordinator so many times")
     parser.add_argument("--wait", type=float, default=120.0, help="with --ends: the coordinator's deadline, in seconds")
     parser.add_argument("--patience", type=float, default=15.0, help="with --ends: that of the parties, in seconds")
-    parser.add_argument("--joined", type=int, default=2, help="with --ends: how many of the three parties are there")
     a = parser.parse_args()
     dice = random.SystemRandom()
     stage = Stage(a.folder, a.port)
     done = 0
     if a.ends:
         try:
-            play_ends(stage, a.ends, a.wait, a.patience, a.joined, dice)
+            play_ends(stage, a.ends, a.wait, a.patience, dice)
         finally:
             stage.stop()
         return

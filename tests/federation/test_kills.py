@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from federation_folders import ORDER, coordinator, party
 
-import warm
 from privot.federation.coordination.requests import Request
 from privot.federation.parties.desk import Desk
 from privot.federation.wire.signing import read_key
@@ -24,8 +26,8 @@ def test_a_party_killed_at_any_step_pays_once_and_gives_the_same_answer(tmp_path
     request.write_bytes(
         Request("sketch", "ab" * 16, 0, member.signer, order=ORDER).sealed(read_key(tmp_path / "hub" / "signing.key"))
     )
-    script = Path(__file__).with_name("kill_desk.py")
-    done = warm.run([str(script), str(tmp_path / "0"), str(request), "5"])
+    command = [sys.executable, str(Path(__file__).with_name("kill_desk.py")), str(tmp_path / "0"), str(request), "10"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=dict(os.environ), check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     # every step before the last trial ended in a kill: request, secret, charge, sketch, secret gone

@@ -22,7 +22,6 @@ pytest.importorskip("flwr", reason="Flower is not installed")
 import httpx
 from federation_folders import coordinator, party
 
-import warm
 from privot.errors import NoAnswerError, UsageError
 from privot.federation.coordination.coordinator import ABSENT
 from privot.federation.flower import serverapp, supernode
@@ -233,9 +232,9 @@ def test_a_killed_superlink_and_a_killed_coordinator_end_all_processes_in_time_w
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    # one party: each loads Flower anew, and a second one waits as the first does
-    words = ["--ends", "1", "--port", str(port), "--patience", "6", "--joined", "1"]
-    done = warm.run([str(script), str(tmp_path), *words], timeout=400)
+    command = [sys.executable, str(script), str(tmp_path), "--ends", "1", "--port", str(port), "--patience", "6"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, env=environment, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 kills" in done.stdout
 
