@@ -26,7 +26,7 @@ from privot.mechanisms import FeatureMap
 from privot.mechanisms.mechanism import Facts
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
-from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.defaults.problem_and_rules import Rules
 from privot.synthesis.design import Design, facts_of
 from privot.synthesis.encoders.public_encoder import PublicEncoder
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedRelated, FittedTable
