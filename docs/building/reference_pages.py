@@ -10,8 +10,8 @@ from typing import Any
 SOURCE = Path(__file__).resolve().parents[2] / "src/privot"
 WIDTH = 100
 """Columns of a command's help."""
-INHERITED = ("vault",)
-"""Packages whose exported classes have a base that is not exported: its methods are shown as their own."""
+INHERITED = {"synthesis": "[config, design, fit, run]", "vault": "true"}
+"""Packages whose exported classes have a base that is not exported: which of its members are shown as their own."""
 
 
 def public_names(module: str) -> list[str]:
@@ -30,7 +30,7 @@ def api_page(module: str) -> str:
     members = "".join(f"        - {name}\n" for name in public_names(module))
     options = f"    options:\n      show_root_heading: false\n      members:\n{members}"
     if module in INHERITED:
-        options += "      inherited_members: true\n"
+        options += f"      inherited_members: {INHERITED[module]}\n"
     return f"# privot.{module}\n\n::: privot.{module}\n{options}"
 
 

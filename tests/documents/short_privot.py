@@ -15,14 +15,14 @@ STEPS = 20
 @contextmanager
 def short_training() -> Iterator[None]:
     """Every generator trains for `STEPS` steps unless a number is given; what is released and paid stays."""
-    from privot.synthesis.defaults import embedding_defaults
+    from privot.synthesis.defaults import generator_defaults
 
-    usual = embedding_defaults.steps
-    embedding_defaults.steps = lambda problem: STEPS
+    usual = generator_defaults.steps
+    generator_defaults.steps = lambda problem: STEPS
     try:
         yield
     finally:
-        embedding_defaults.steps = usual
+        generator_defaults.steps = usual
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from privot.accounting import Gaussian, account
 from privot.accounting.events import repeated
 from privot.cli.app import COMMANDS
 from privot.guarantee import Adjacency
+from privot.synthesis.paid_fit import PaidFit
 
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 GUIDES = {path.stem for path in (DOCS / "guides").glob("*.md")} - {"cookbook", "partitions"}
@@ -105,6 +106,12 @@ def test_the_api_page_names_what_the_package_exports() -> None:
     assert "Guarantee" in public_names("guarantee")
     assert "_repr_html_" not in public_names("guarantee")
     assert "        - Vault\n" in api_page("vault")
+
+
+def test_the_api_page_shows_every_public_member_of_a_base_that_is_not_exported() -> None:
+    # scikit-learn adds set_fit_request
+    own = [name for name in vars(PaidFit) if not name.startswith(("_", "set_"))]
+    assert f"inherited_members: [{', '.join(own)}]\n" in api_page("synthesis")
 
 
 def test_the_overview_of_the_api_leads_to_every_page_of_the_navigation() -> None:

@@ -44,7 +44,7 @@ OWN = {
     "plan/measured.py": "a file of the package itself",
     "plan/page.py": "a file of the package itself",
     "studies/study_pages.py": "copies a chart that it just drew",
-    "synthesis/synthesizer.py": "json.loads of what json.dumps just wrote",
+    "synthesis/paid_fit.py": "json.loads of what json.dumps just wrote",
 }
 """Where a raw call stands, and why it may."""
 

@@ -37,7 +37,7 @@ from privot.mechanisms import GroupedMarginals, MeanEmbedding, PrivateSketch, Ra
 from privot.mechanisms.table_counts import grouped_marginals
 from privot.partitions import LocalEngine, choose_engine, open_source
 from privot.synthesis import Synthesizer
-from privot.synthesis.defaults import embedding_defaults
+from privot.synthesis.defaults import generator_defaults
 from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.features.hadamard import HadamardFourier
 from privot.tables import encode_file
@@ -419,7 +419,7 @@ def test_labels_of_partitioned_images_are_refused_before_anything_is_paid(
 ) -> None:
     """A labeller keeps single records between its steps; the first release alone would be paid for in vain."""
     # a training that should not begin is at least short
-    monkeypatch.setattr(embedding_defaults, "steps", lambda problem: 2)
+    monkeypatch.setattr(generator_defaults, "steps", lambda problem: 2)
     random = np.random.default_rng(0)
     for number in range(2):
         x, y = random.integers(0, 256, (20, 16, 16, 3), dtype=np.uint8), np.arange(20) % 2

@@ -16,7 +16,7 @@ from privot.cli.running.comparisons import PROTOCOLS, RECORD_METHODS
 from privot.studies.paper_items import ITEMS
 from privot.studies.study import MODES
 from privot.studies.study_list import DP_SINKHORN, DP_SWD, DP_SWD_FIRST, STUDIES, TRIANGLE_WAD, WDP
-from privot.synthesis.defaults.embedding_defaults import Problem
+from privot.synthesis.defaults.problem_and_rules import Problem
 from privot.synthesis.defaults.streaming_defaults import sinkhorn_options
 from privot.synthesis.methods import METHODS as SYNTHESIS_METHODS
 

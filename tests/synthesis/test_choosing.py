@@ -14,7 +14,6 @@ import torch
 from killed_jobs import kill, killed_at, resumed, spent
 from synthesis_samples import BARS, bars
 
-import privot.synthesis.defaults.embedding_defaults as rules_of
 from privot.accounting import account
 from privot.accounting.events import Composed, leaves, repeated
 from privot.errors import BudgetError, DataError, UsageError
@@ -25,7 +24,9 @@ from privot.ledger import Ledger
 from privot.mechanisms.accuracy_counts import correct_counts_event
 from privot.release import Release
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.defaults.embedding_defaults import FACTORS, Problem, choose_warp_selection
+from privot.synthesis.defaults import refinement_defaults
+from privot.synthesis.defaults.problem_and_rules import Problem
+from privot.synthesis.defaults.refinement_defaults import FACTORS, choose_warp_selection
 from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.features.network_features import CONSTANT
 from privot.synthesis.generators.generator import build
@@ -205,7 +206,7 @@ def test_what_is_due_is_what_is_charged_later(tmp_path: Path) -> None:
 
 
 def test_of_a_stream_the_blocks_that_nobody_paid_for_are_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(rules_of.LABELLING["cpu"], "samples", 60)
+    monkeypatch.setitem(refinement_defaults.LABELLING["cpu"], "samples", 60)
     options = {"steps": 6, "blocks": 3, "batch": 10, "points": 6, "labelled": 0.3}
     asked = Synthesizer(*TERMS, method="sinkhorn", shape=BARS, records=200, options=options, device="cpu", seed=5)
     design = asked.design(vault().facts)

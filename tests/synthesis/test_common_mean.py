@@ -20,9 +20,12 @@ from privot.guarantee import Adjacency
 from privot.ledger import Ledger
 from privot.mechanisms import Facts
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.defaults import common_mean, embedding_defaults
+from privot.synthesis.defaults import common_mean
 from privot.synthesis.defaults.common_mean import CommonMean, choose_maps, column_scales
-from privot.synthesis.defaults.embedding_defaults import Problem, choose_both, choose_rules, choose_warp_selection
+from privot.synthesis.defaults.feature_defaults import choose_both
+from privot.synthesis.defaults.generator_defaults import COMMON_STEPS, choose_rules
+from privot.synthesis.defaults.problem_and_rules import Problem
+from privot.synthesis.defaults.refinement_defaults import choose_warp_selection
 from privot.synthesis.defaults.streaming_defaults import embedding_options
 from privot.synthesis.features.fourier import Fourier, Stack
 from privot.synthesis.features.scattered import Scattered
@@ -82,7 +85,7 @@ def test_only_colour_images_of_several_classes_on_a_gpu_have_one() -> None:
         assert common is not None
         assert by_class.dim == common.features.dim == 3072
         assert choose_warp_selection(problem, Adjacency.ADD_REMOVE) is None
-        assert choose_rules(problem).steps == embedding_defaults.COMMON_STEPS
+        assert choose_rules(problem).steps == COMMON_STEPS
     for problem in without:
         assert choose_both(replace(problem, common=False), None, 1, 0.0, 255.0)[1] is None
         with pytest.raises(UsageError, match="leave it out"):

@@ -22,7 +22,8 @@ from privot.mechanisms import Facts, MeanEmbedding
 from privot.mechanisms.embedding import FeatureSums
 from privot.mechanisms.phase_sums import PhaseSums, pairs
 from privot.synthesis import Synthesizer
-from privot.synthesis.defaults.embedding_defaults import Problem, choose_features
+from privot.synthesis.defaults.feature_defaults import choose_features
+from privot.synthesis.defaults.problem_and_rules import Problem
 from privot.synthesis.features.class_means import class_means
 from privot.synthesis.features.fourier import Fourier, feature_map
 from privot.synthesis.features.hadamard import HadamardFourier, transformed

@@ -26,7 +26,8 @@ from privot.mechanisms.exact_sums import try_map
 from privot.noise import SeededNoise
 from privot.release import Release
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.defaults.embedding_defaults import LABELLING, Problem, choose_labelling, labelling_of
+from privot.synthesis.defaults.problem_and_rules import Problem
+from privot.synthesis.defaults.refinement_defaults import LABELLING, choose_labelling, labelling_of
 from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.features.network_features import CONSTANT, NetworkFeatures, _answers, _on_grid
 from privot.synthesis.job_files import LABELS, LESSON

@@ -19,11 +19,11 @@ from privot.guarantee import Adjacency
 from privot.ledger import Ledger
 from privot.report.image_grid import draw_grid
 from privot.synthesis import Rules, Synthesizer, build, choose_rules
-from privot.synthesis.defaults import embedding_defaults
-from privot.synthesis.defaults.embedding_defaults import (
+from privot.synthesis.defaults import generator_defaults, refinement_defaults
+from privot.synthesis.defaults.generator_defaults import LEAVES_STEPS
+from privot.synthesis.defaults.problem_and_rules import Problem
+from privot.synthesis.defaults.refinement_defaults import (
     LEAVES_SHARE,
-    LEAVES_STEPS,
-    Problem,
     choose_labelling,
     choose_warp_selection,
     has_leaves,
@@ -241,9 +241,9 @@ def test_a_design_labels_leaves_unless_something_else_is_said() -> None:
 def done() -> Synthesizer:
     """By the default rules, in fewer steps and with fewer samples."""
     with pytest.MonkeyPatch.context() as changed:
-        changed.setattr(embedding_defaults, "LEAVES_STEPS", 5)
+        changed.setattr(generator_defaults, "LEAVES_STEPS", 5)
         changed.setattr("privot.synthesis.methods.leaves_target._PICTURES", 500)
-        changed.setitem(embedding_defaults.SCATTERED, "samples", 200)
+        changed.setitem(refinement_defaults.SCATTERED, "samples", 200)
         return made().fit(vault())
 
 
@@ -340,9 +340,9 @@ def test_a_saved_model_of_other_sizes_than_its_weights_takes_no_memory(
 def test_a_killed_job_goes_on_and_pays_for_both_parts_once(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedding_defaults, "LEAVES_STEPS", 3)
+    monkeypatch.setattr(generator_defaults, "LEAVES_STEPS", 3)
     monkeypatch.setattr("privot.synthesis.methods.leaves_target._PICTURES", 500)
-    monkeypatch.setitem(embedding_defaults.SCATTERED, "samples", 100)
+    monkeypatch.setitem(refinement_defaults.SCATTERED, "samples", 100)
     ledger = Ledger.create(tmp_path / "ledger")
     held, folder = vault(ledger=ledger), tmp_path / "out"
     with killed_at(f"privot.synthesis.methods.{place}"):
@@ -358,8 +358,8 @@ def test_an_interrupted_job_goes_on_with_the_generator_that_it_was_designed_with
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one of an earlier version, whose defaults knew no leaves."""
-    monkeypatch.setattr(embedding_defaults, "steps", lambda problem: 3)
-    monkeypatch.setitem(embedding_defaults.SCATTERED, "samples", 100)
+    monkeypatch.setattr(generator_defaults, "steps", lambda problem: 3)
+    monkeypatch.setitem(refinement_defaults.SCATTERED, "samples", 100)
     ledger = Ledger.create(tmp_path / "ledger")
     held, folder = vault(ledger=ledger), tmp_path / "out"
     with pytest.MonkeyPatch.context() as earlier:

@@ -12,7 +12,7 @@ import pytest
 
 from privot.errors import DataError
 from privot.synthesis import Synthesizer
-from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.defaults.problem_and_rules import Rules
 from privot.synthesis.generators.generator import build
 from privot.tables import Schema, TableCodec
 from privot.vault import Vault

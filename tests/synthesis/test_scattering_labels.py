@@ -16,13 +16,8 @@ from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.ledger import Ledger
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.defaults.embedding_defaults import (
-    LABELS_SHARE,
-    SCATTERED,
-    Problem,
-    choose_labelling,
-    labelling_of,
-)
+from privot.synthesis.defaults.problem_and_rules import Problem
+from privot.synthesis.defaults.refinement_defaults import LABELS_SHARE, SCATTERED, choose_labelling, labelling_of
 from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.features.scattering import Scattering, ScatteringClassifier
 from privot.synthesis.job_files import LESSON

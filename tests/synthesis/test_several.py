@@ -14,7 +14,8 @@ import torch
 from privot.errors import DataError
 from privot.jobs.job import Job
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.defaults.embedding_defaults import Problem, choose_rules
+from privot.synthesis.defaults.generator_defaults import choose_rules
+from privot.synthesis.defaults.problem_and_rules import Problem
 from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.generator_training.distributed import ALONE
 from privot.synthesis.generator_training.dry_run import rehearse

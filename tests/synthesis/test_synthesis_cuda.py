@@ -13,7 +13,7 @@ if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
 from privot.synthesis import Synthesizer
-from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.defaults.problem_and_rules import Rules
 from privot.synthesis.generator_training import checkpoint
 from privot.synthesis.generator_training.training_state import TrainingState
 from privot.synthesis.methods.generated_points import Points, RecordedPoints

@@ -22,7 +22,7 @@ from privot.ledger import Ledger
 from privot.mechanisms import RandomProjection, SanitizedGradient, directions_of
 from privot.noise import SeededNoise
 from privot.synthesis import Synthesizer, build
-from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.defaults.problem_and_rules import Rules
 from privot.synthesis.generator_training import checkpoint
 from privot.synthesis.generator_training.training_state import TrainingState
 from privot.synthesis.methods.generated_points import Points, RecordedPoints, still

@@ -25,7 +25,7 @@ import sys, numpy as np, torch
 from torch import distributed
 from privot.synthesis.methods.embedding_training import Target, _Step
 from privot.synthesis.features.fourier import Fourier
-from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.defaults.problem_and_rules import Rules
 from privot.synthesis.generator_training.distributed import Team
 from privot.synthesis.generator_training.training_state import TrainingState
 

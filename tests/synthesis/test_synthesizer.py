@@ -14,7 +14,9 @@ from synthesis_samples import rules, toy
 from privot.errors import BudgetError, ConvergenceError, DataError, UsageError
 from privot.release import Release
 from privot.synthesis import Rules, Synthesizer, Target, train
-from privot.synthesis.defaults.embedding_defaults import Problem, choose_features, choose_rules, frequencies
+from privot.synthesis.defaults.feature_defaults import choose_features, frequencies
+from privot.synthesis.defaults.generator_defaults import choose_rules
+from privot.synthesis.defaults.problem_and_rules import Problem
 from privot.synthesis.design import shares
 from privot.synthesis.methods.embedding_training import present
 from privot.vault import Vault

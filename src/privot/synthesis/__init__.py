@@ -6,7 +6,9 @@ with needing("Synthesis needs", "synthesis"):
     # all of them now: that a report or weights cannot be written must be known before paying
     require("Synthesis needs", "synthesis", "torch", "safetensors", "jinja2")
     import privot.synthesis.generators.image_generators  # noqa: F401 (makes its generators known)
-    from privot.synthesis.defaults.embedding_defaults import Problem, Rules, choose_features, choose_rules
+    from privot.synthesis.defaults.feature_defaults import choose_features
+    from privot.synthesis.defaults.generator_defaults import choose_rules
+    from privot.synthesis.defaults.problem_and_rules import Problem, Rules
     from privot.synthesis.encoders.public_encoder import PublicEncoder
     from privot.synthesis.features.encoder_features import EncoderFeatures
     from privot.synthesis.features.fourier import Fourier, Stack, feature_map

@@ -21,7 +21,7 @@ from privot.jobs.charges import Spent
 from privot.jobs.job import Job
 from privot.mechanisms import Facts
 from privot.release import Release
-from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.defaults.problem_and_rules import Rules
 from privot.synthesis.features.encoder_features import codes_among
 from privot.synthesis.job_files import CHOICE, LABELS
 from privot.synthesis.refinement.relabelling import Labelling

@@ -20,7 +20,7 @@ from torch import Tensor
 from privot.common.cuda_graphs import adam, recorded
 from privot.common.devices import usable_device
 from privot.errors import ConvergenceError, DataError, UsageError
-from privot.synthesis.defaults.embedding_defaults import Problem
+from privot.synthesis.defaults.problem_and_rules import Problem
 from privot.synthesis.defaults.streaming_defaults import generator_config, sinkhorn_options, sliced_options
 from privot.synthesis.generators.generator import Generator, build, one_hot
 

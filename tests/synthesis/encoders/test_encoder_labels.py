@@ -19,7 +19,8 @@ from privot.errors import DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency
 from privot.release import Release
 from privot.synthesis import PublicEncoder, Rules, Synthesizer, choose_rules
-from privot.synthesis.defaults.embedding_defaults import Problem, choose_labelling, labelling_of
+from privot.synthesis.defaults.problem_and_rules import Problem
+from privot.synthesis.defaults.refinement_defaults import choose_labelling, labelling_of
 from privot.synthesis.encoders import public_encoder
 from privot.synthesis.features.encoder_codes import EncoderClassifier, EncoderCodes
 from privot.synthesis.features.encoder_features import ImageCodes

@@ -19,7 +19,7 @@ from privot.errors import DataError, UsageError
 from privot.jobs.job import Job
 from privot.release import Release
 from privot.synthesis import PublicImages, Synthesizer, choose_rules
-from privot.synthesis.defaults.embedding_defaults import Problem
+from privot.synthesis.defaults.problem_and_rules import Problem
 from privot.synthesis.public.public_means import public_means
 
 

@@ -29,7 +29,7 @@ from privot.mechanisms import Mechanism
 from privot.mechanisms.embedding import MeanEmbedding
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
-from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.defaults.problem_and_rules import Rules
 from privot.synthesis.fitted import FittedGenerator
 from privot.synthesis.generator_training import checkpoint
 from privot.synthesis.generator_training.dry_run import rehearse

@@ -90,7 +90,7 @@ def measure_shards(
     """
     from privot.mechanisms import MeanEmbedding
     from privot.partitions import choose_engine, open_source
-    from privot.synthesis.defaults.embedding_defaults import BANDWIDTHS
+    from privot.synthesis.defaults.feature_defaults import BANDWIDTHS
     from privot.synthesis.features.fourier import Fourier
     from privot.synthesis.features.hadamard import HadamardFourier
     from privot.vault import Vault

@@ -90,7 +90,7 @@ def _maps() -> dict[str, Any]:
 
 
 def _widths(columns: int) -> list[float]:
-    from privot.synthesis.defaults.embedding_defaults import BANDWIDTHS
+    from privot.synthesis.defaults.feature_defaults import BANDWIDTHS
 
     return [b * math.sqrt(columns) for b in BANDWIDTHS]
 
@@ -163,7 +163,9 @@ def _synthesis(run: StudyRun, name: str, epsilon: float, seeds: int, steps: int)
     from privot.accounting import embedding
     from privot.evaluation import score
     from privot.synthesis import Synthesizer
-    from privot.synthesis.defaults.embedding_defaults import Problem, choose_rules, frequencies
+    from privot.synthesis.defaults.feature_defaults import frequencies
+    from privot.synthesis.defaults.generator_defaults import choose_rules
+    from privot.synthesis.defaults.problem_and_rules import Problem
     from privot.vault import Vault
 
     x, y, held, truth, shape = _split(run, name)

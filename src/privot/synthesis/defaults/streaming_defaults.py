@@ -8,7 +8,8 @@ from typing import Any
 
 from privot.common.image_axes import image_axes
 from privot.errors import UsageError
-from privot.synthesis.defaults.embedding_defaults import SMALL_IMAGE, Problem
+from privot.synthesis.defaults.generator_defaults import SMALL_IMAGE
+from privot.synthesis.defaults.problem_and_rules import Problem
 from privot.synthesis.generators.image_generators import AFFINE
 
 BLOCKS = 20

@@ -18,7 +18,7 @@ import torch
 from privot.common.cuda_graphs import lay_out
 from privot.errors import DataError
 from privot.jobs.tensor_files import read_tensors, write_tensors
-from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.defaults.problem_and_rules import Rules
 from privot.synthesis.generator_training.training_state import TrainingState
 
 NAME = "checkpoint.safetensors"

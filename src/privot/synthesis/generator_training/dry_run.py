@@ -10,7 +10,7 @@ import torch
 
 from privot.errors import PrivotError, UsageError
 from privot.mechanisms import FeatureMap
-from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.defaults.problem_and_rules import Rules
 from privot.synthesis.features.class_means import class_means
 from privot.synthesis.generator_training.training_state import TrainingState, generated
 from privot.synthesis.generators.generator import Generator

@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 
 from privot.common.cuda_graphs import adam, cosine, set_rate
-from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.defaults.problem_and_rules import Rules
 from privot.synthesis.generators.generator import Generator, build
 
 Progress = Callable[[int, int, float], None]

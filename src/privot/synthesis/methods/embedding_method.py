@@ -25,15 +25,12 @@ from privot.mechanisms.mechanism import refuse_unit
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.defaults.common_mean import CommonMean
-from privot.synthesis.defaults.embedding_defaults import (
-    Problem,
-    Rules,
-    beside_encoder,
+from privot.synthesis.defaults.feature_defaults import beside_encoder, choose_both, choose_features
+from privot.synthesis.defaults.generator_defaults import choose_rules
+from privot.synthesis.defaults.problem_and_rules import Problem, Rules
+from privot.synthesis.defaults.refinement_defaults import (
     can_label_leaves,
-    choose_both,
-    choose_features,
     choose_labelling,
-    choose_rules,
     choose_warp_selection,
     has_leaves,
     labelling_of,

@@ -23,7 +23,7 @@ from privot.errors import ConvergenceError, DataError
 from privot.mechanisms.embedding import FeatureMap
 from privot.release import Release
 from privot.synthesis.defaults.common_mean import column_scales
-from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.defaults.problem_and_rules import Rules
 from privot.synthesis.features.class_means import class_means
 from privot.synthesis.features.fourier import feature_map
 from privot.synthesis.generator_training.distributed import ALONE, Team

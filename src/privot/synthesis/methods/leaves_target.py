@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from privot.mechanisms.embedding import FeatureMap
-from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.defaults.problem_and_rules import Rules
 from privot.synthesis.features.class_means import class_means
 from privot.synthesis.generator_training.training_state import TrainingState, generated
 from privot.synthesis.generators.record_scale import RecordScale

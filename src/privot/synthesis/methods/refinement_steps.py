@@ -13,7 +13,7 @@ import torch
 
 from privot.mechanisms.accuracy_counts import CorrectCounts
 from privot.mechanisms.gradients.linear_head import TunedHead
-from privot.synthesis.defaults.embedding_defaults import ASSUMED_RECORDS
+from privot.synthesis.defaults.problem_and_rules import ASSUMED_RECORDS
 from privot.synthesis.features.encoder_features import codes_among
 from privot.synthesis.features.fourier import to_unit
 from privot.synthesis.features.linear_classifier import LinearClassifier

@@ -25,7 +25,7 @@ from privot.common.cuda_replay import Replayed
 from privot.errors import UsageError
 from privot.mechanisms import GradientQuery, SanitizedGradient
 from privot.mechanisms.mechanism import Facts, Mechanism
-from privot.synthesis.defaults.embedding_defaults import ASSUMED_RECORDS, Problem, Rules
+from privot.synthesis.defaults.problem_and_rules import ASSUMED_RECORDS, Problem, Rules
 from privot.synthesis.defaults.streaming_defaults import generator_config, sinkhorn_options
 from privot.synthesis.generator_training.training_state import TrainingState
 from privot.synthesis.methods.generated_points import points_of

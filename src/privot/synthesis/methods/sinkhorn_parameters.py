@@ -16,7 +16,7 @@ import torch
 
 from privot.common.cuda_replay import Replayed
 from privot.mechanisms import ParameterQuery, SanitizedGradient, SanitizedParameters
-from privot.synthesis.defaults.embedding_defaults import Problem, Rules
+from privot.synthesis.defaults.problem_and_rules import Problem, Rules
 from privot.synthesis.generator_training.training_state import TrainingState
 from privot.synthesis.generators.generator import build
 from privot.synthesis.methods.sinkhorn_method import REFRESH, SinkhornMethod, first_gradient, second_term

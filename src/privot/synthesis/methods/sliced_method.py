@@ -32,7 +32,7 @@ from privot.guarantee import Adjacency
 from privot.mechanisms import RandomProjection, directions_of
 from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.release import Release
-from privot.synthesis.defaults.embedding_defaults import Problem, Rules
+from privot.synthesis.defaults.problem_and_rules import Problem, Rules
 from privot.synthesis.defaults.streaming_defaults import generator_config, sliced_options
 from privot.synthesis.generator_training.training_state import TrainingState
 from privot.synthesis.generators.generator import one_hot

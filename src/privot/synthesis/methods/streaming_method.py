@@ -24,7 +24,8 @@ from privot.jobs.job import Job
 from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
-from privot.synthesis.defaults.embedding_defaults import Problem, Rules, labelling_of
+from privot.synthesis.defaults.problem_and_rules import Problem, Rules
+from privot.synthesis.defaults.refinement_defaults import labelling_of
 from privot.synthesis.design import (
     GeneratorDesign,
     check_cost,

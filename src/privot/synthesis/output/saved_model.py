@@ -19,7 +19,7 @@ from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.mechanisms import FeatureMap
 from privot.opening import read_bytes, read_text
 from privot.synthesis.config import SynthesisConfig
-from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.defaults.problem_and_rules import Rules
 from privot.synthesis.encoders.public_encoder import EncoderNeededError, PublicEncoder
 from privot.synthesis.features.encoder_codes import EncoderClassifier
 from privot.synthesis.features.fourier import feature_map

@@ -55,7 +55,7 @@ Labeller = NetworkFeatures | ScatteringClassifier | EncoderClassifier
 
 @dataclass(frozen=True)
 class Labelling:
-    """The parameters of a labeller, from public facts alone (`embedding_defaults.choose_labelling`)."""
+    """The parameters of a labeller, from public facts alone (`refinement_defaults.choose_labelling`)."""
 
     sigma: float
     """The noise σ of all tuning steps together."""

@@ -24,7 +24,7 @@ def warn_of_noise(options: SynthOptions, design: Any, records: int | None) -> No
     from privot.cli.parsing.typed_values import read_options
     from privot.cli.printing.warnings_said import warn
     from privot.mechanisms import MeanEmbedding
-    from privot.synthesis.defaults.embedding_defaults import ASSUMED_RECORDS
+    from privot.synthesis.defaults.problem_and_rules import ASSUMED_RECORDS
     from privot.synthesis.defaults.rows_needed import rows_needed
 
     o = options

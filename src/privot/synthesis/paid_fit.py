@@ -1,0 +1,209 @@
+"""How a synthesizer pays and trains: a vault goes in, releases are charged, their outcome is kept; it sees no record.
+
+It connects the parts: a frozen config (`config`), a design made from it (`planner`), a method that runs the design
+(`methods`), and payments that charge and keep (`privot.jobs.payments`). With a folder it is a job, which a second call
+with the same arguments continues.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from privot.common.devices import usable_device
+from privot.common.progress_lines import as_progress
+from privot.errors import DataError, UsageError
+from privot.jobs.charges import Spent
+from privot.jobs.estimator import PrivateEstimator
+from privot.jobs.job import NAME, Job
+from privot.jobs.payments import DirectPayments, JobPayments, Payments, Terms
+from privot.mechanisms import FeatureMap
+from privot.mechanisms.mechanism import Facts
+from privot.synthesis.config import SynthesisConfig
+from privot.synthesis.defaults.problem_and_rules import Rules
+from privot.synthesis.design import Design, facts_of
+from privot.synthesis.fitted import FittedTable
+from privot.synthesis.generator_training import checkpoint
+from privot.synthesis.generator_training.distributed import ALONE, Team
+from privot.synthesis.generator_training.training_state import Progress
+from privot.synthesis.job_files import BEFORE, LABELS, MADE
+from privot.synthesis.methods.method import Outcome, SynthesisRun
+from privot.synthesis.planner import method_of, plan, read_design
+from privot.synthesis.public.public_images import PublicImages
+from privot.synthesis.related.related_folder import made_files
+from privot.tables.codec import TableCodec
+from privot.tables.related_codec import RelatedCodec
+from privot.transport.slice_directions import check_seed
+from privot.vault import Vault
+
+
+class PaidFit(PrivateEstimator):
+    """The part of a `Synthesizer` that plans, pays and trains; the parameters are the synthesizer's."""
+
+    epsilon: float
+    delta: float
+    method: str
+    features: FeatureMap | None
+    public: PublicImages | None
+    rules: Rules | None
+    codec: TableCodec | RelatedCodec | None
+    device: str
+    seed: int | None
+    allow_unproven: bool
+    outcome_: Outcome
+
+    @property
+    def config(self) -> SynthesisConfig:
+        """The parameters, frozen."""
+        return SynthesisConfig(**{name: getattr(self, name) for name in SynthesisConfig.__dataclass_fields__})
+
+    def design(self, facts: Facts) -> Any:
+        """What would be released and trained, from public facts alone; costs nothing."""
+        return plan(self.config, facts)
+
+    def fit(
+        self,
+        vault: Vault,
+        *,
+        folder: str | Path | None = None,
+        pay_again: bool = False,
+        progress: Progress | bool | None = None,
+    ) -> Self:
+        """Pay for releases and train on them.
+
+        Parameters
+        ----------
+        vault
+            Holds the records; only its public facts and its releases are used.
+        folder
+            Where what was paid for and learned is kept. Called again with the same arguments after a kill, `fit`
+            continues from there and pays for nothing twice, provided the vault pays from a ledger: a budget in memory
+            is forgotten with its process. With other arguments, another ledger or other records it refuses.
+        pay_again
+            Allows a second charge where a release was lost between its charge and the disk.
+        progress
+            Called with (step, steps, loss). True prints a plain line every few seconds, in notebooks as in terminals.
+
+        Raises
+        ------
+        BudgetError
+            The budget does not cover the releases: nothing was paid.
+        LostReleaseError
+            An earlier process was killed between a charge and its release, and `pay_again` is not set.
+        """
+        facts, progress = facts_of(vault), as_progress(progress, "training")
+        if folder is not None:
+            job = self._job(Path(folder), vault, facts)
+            self.run(job, lambda: vault, vault.charges, ledger=vault.ledger, pay_again=pay_again, progress=progress)
+            return self._in_form_of(vault)
+        design, device = self.design(facts), usable_device(self.device, auto=True)
+        design.check(facts, self.epsilon, self.delta, device)
+        terms = self._terms(design)
+        if design.parts:
+            design.check_standing(self.allow_unproven)
+            vault.check(design.event(facts), purpose=terms.purpose, rows=LABELS in design.parts)
+        return self._run(design, DirectPayments(vault, terms), device, progress=progress)._in_form_of(vault)
+
+    def _in_form_of(self, vault: Vault) -> Self:
+        """Samples come in the form that the records came in, which is public."""
+        if isinstance(self.outcome_.fitted, FittedTable):
+            self.outcome_.fitted.form = vault.frame_form
+        return self
+
+    def run(
+        self,
+        job: Job,
+        open_vault: Callable[[], Vault],
+        spent: Spent,
+        *,
+        ledger: str | None = None,
+        pay_again: bool = False,
+        progress: Progress | None = None,
+        every: float = checkpoint.EVERY_SECONDS,
+        team: Team = ALONE,
+    ) -> Self:
+        """Run or resume `job` to its end; the vault is opened only if something has to be paid.
+
+        `spent`(mark) counts the job's charges in the ledger that has the identity `ledger`, which must be the one the
+        job was started with if it names one. No other process can work on the job meanwhile. `every` is the number of
+        seconds between checkpoints.
+        """
+        device = usable_device(self.device, auto=True)
+        design = read_design(job.settings.get("design", {}), self.config, device)
+        if job.settings.get("ledger") not in (None, ledger):
+            raise DataError(f"The job in {job.folder} pays from another ledger: continue with that one.")
+        terms = self._terms(design)
+
+        def ready(vault: Vault) -> None:
+            design.check(vault.facts, self.epsilon, self.delta, device)
+            # a resumed job pays anew, so the opt-in has to be given anew
+            design.check_standing(self.allow_unproven)
+            if design.parts:
+                # a job that cannot be finished is not started, and no file is removed for it
+                due, rows = design.due(job, spent), LABELS in design.parts
+                vault.check(due, purpose=f"{terms.purpose} {job.mark}", rows=rows)
+
+        made = (*MADE, *made_files(self.codec)) if isinstance(self.codec, RelatedCodec) else MADE
+        payments = JobPayments(job, open_vault, spent, terms, ready, pay_again, made=made, before=BEFORE)
+        with job.alone():
+            for part in set(BEFORE) - set(design.parts):
+                if (job.folder / f"{part}.npz").exists():
+                    raise DataError(
+                        f"The job in {job.folder} has a {part}.npz that its {NAME} does not mention: restore it."
+                    )
+            return self._run(design, payments, device, progress=progress, checkpoint_interval=every, team=team)
+
+    def _terms(self, design: Design) -> Terms:
+        """Of every charge: what it is for, and what is assumed of public images."""
+        assumed = () if self.public is None else (self.public.assumption,)
+        return Terms(f"synthesis by {self.method}", design.delta, self.allow_unproven, assumed)
+
+    def _run(self, design: Design, payments: Payments, device: str, **more: Any) -> Self:
+        config = self.config
+        self._keep(method_of(config).run(SynthesisRun(config, design, payments, device, self._keep, **more)))
+        return self
+
+    def _keep(self, outcome: Outcome | None) -> None:
+        """Use this outcome from now on; with None, the estimator is not fitted any more."""
+        if outcome is not None:
+            self.outcome_ = outcome
+        elif hasattr(self, "outcome_"):
+            del self.outcome_
+
+    def _job(self, folder: Path, vault: Vault, facts: Facts) -> Job:
+        """The job in `folder`, which must have been started with the same arguments; a new job if there is none."""
+        if not (folder / NAME).exists():
+            settings = {"params": self.config.to_dict(), "design": self.design(facts).to_dict()}
+            return Job.start(folder, {**settings, "ledger": vault.ledger})
+        job = Job.open(folder)
+        stored, designed = job.settings.get("params"), job.settings.get("design")
+        if not isinstance(stored, dict) or not isinstance(designed, dict):
+            raise DataError(f"{folder / NAME} does not describe a synthesis: choose another folder.")
+        wanted, found = self.config.to_dict(), dict(stored)
+        wanted["adjacency"], found["adjacency"] = str(facts.adjacency), designed.get("adjacency")
+        # what was not given then was drawn or decided then, and is kept
+        for name, given in (
+            ("seed", None if self.seed is None else check_seed(self.seed)),
+            ("rules", None if self.rules is None else _bare(self.rules.to_dict())),
+            ("features", None if self.features is None else self.features.to_dict()),
+        ):
+            if given is not None:
+                held = designed.get(name)
+                wanted[name] = json.loads(json.dumps(given))
+                found[name] = _bare(held) if name == "rules" and isinstance(held, dict) else held
+        if found.get("public") is not None and self.public is None:
+            raise UsageError(f"The job in {folder} was started with public images: give them again.")
+        job.check_same(wanted, found)
+        return job
+
+
+def _bare(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Rules as they were given: planning writes the cost of later releases into their options."""
+    parts = ("choosing", "labelling", "public")
+    options = rules.get("options") or {}
+    if not isinstance(options, Mapping):
+        # of a file: nobody gave such options, so they differ from all that are given
+        return dict(rules)
+    return {**rules, "options": {n: v for n, v in options.items() if n not in parts}}
