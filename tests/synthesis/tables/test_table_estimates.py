@@ -93,10 +93,11 @@ def test_agreement_averages_the_noise_away_without_bias() -> None:
         raws.append(raw - counts)
         spread = float(known.spread[1].mean())
     error, raw_error = np.array(errors), np.array(raws)
-    assert raw_error.std() == pytest.approx(15.0, rel=0.12)
+    # 600 numbers: a deviation is within 16 % with probability 1 − 1e-7; ⅔σ is far outside
+    assert raw_error.std() == pytest.approx(15.0, rel=0.16)
     # the fine counts alone leave 15; each of the two pairs with about eight groups adds a tenth to what is known
     assert spread < 0.95 * 15.0
-    assert error.std() == pytest.approx(spread, rel=0.12)
+    assert error.std() == pytest.approx(spread, rel=0.16)
     assert np.abs(error.mean(axis=0)).max() < 5 * error.std() / np.sqrt(60) + 2.0
 
 
