@@ -1,7 +1,7 @@
 """Every planted fault is detected, and the same attack does not refute the correct mechanism.
 
 A refutation here means: at 95 %, and again on fresh trials at 99.9 %. The noise is fresh in every run of these tests;
-the numbers of runs are such that a fault is missed with a chance below 1e-6.
+the numbers of runs are such that a fault is missed with a chance of about 1e-6 at most.
 """
 
 from __future__ import annotations
