@@ -73,7 +73,12 @@ class Estimates:
         return self.pair_spread[pair] * float(self.pairs[pair].shape[2] ** 0.5)
 
     def dependence(self) -> Floats:
-        """How far each pair of columns is from independence, noise subtracted: χ² in records, (columns, columns)."""
+        """How far each pair of columns is from independence, noise subtracted: χ² in records, (columns, columns).
+
+        What the noise of single columns adds where the other column is uneven is not subtracted: Σ v_b·(1/m − s_a)²/e,
+        for m groups a of shares s, variances v of the counts of b, and e expected records; the same with a and b
+        exchanged. It is far smaller than the deviation of the whole, and the order and parents of columns alone use it.
+        """
         out = np.zeros((self.columns, self.columns))
         for i, j in self.pairs:
             expected = self.records * np.outer(self.one(i), self.one(j))
