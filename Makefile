@@ -6,6 +6,7 @@ READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 DOCS_READY := $(VENV)/.docs-ready
 COMPILED := $(VENV)/.compiled
+INSTALL := $(BIN)/python tests/packaging/installing.py -c constraints.txt
 
 .PHONY: demo check test tests coverage lint docs bench fuzz wheel wheel-test clean setup
 
@@ -70,10 +71,9 @@ wheel-test: $(READY)
 setup: $(READY)
 
 # Rebuilt only when what is to be installed changes, so that everything works without a network afterwards.
-# Not compiled beforehand: of what is installed, tests import a part, and compile that once.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[dev]"
+	$(INSTALL) -e ".[dev]"
 	touch $(DEMO_READY) $(READY)
 
 # One process compiles what tests import, while types are checked; processes that start at once would each do it.
@@ -83,12 +83,12 @@ $(COMPILED): $(READY)
 
 $(DEMO_READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[synthesis]"
+	$(INSTALL) -e ".[synthesis]"
 	touch $(DEMO_READY)
 
 # Adds the site's packages to the environment of the tests, which does not need them.
 $(DOCS_READY): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs]"
+	$(INSTALL) -e ".[dev,docs]"
 	touch $(DOCS_READY)
 
 clean:
