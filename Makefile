@@ -5,7 +5,6 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 DOCS_READY := $(VENV)/.docs-ready
-COMPILED := $(VENV)/.compiled
 INSTALL := $(BIN)/python tests/packaging/installing.py -c constraints.txt
 
 .PHONY: demo check test tests coverage lint docs bench fuzz wheel wheel-test clean setup
@@ -22,7 +21,7 @@ PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 
 
 # While working: style, types, import contracts, and every test that is not marked slow, statistical, kills, federation
 # or wheel. Three minutes on two cores.
-check: lint $(COMPILED)
+check: lint
 	$(PYTEST) -m "not (slow or statistical or kills or federation or wheel or documents)"
 
 # Before a merge: the same, and every test but those of the documents' commands, which `make docs` runs. Style and
@@ -30,10 +29,10 @@ check: lint $(COMPILED)
 test: $(READY)
 	+$(MAKE) --no-print-directory -j2 lint tests
 
-tests: $(COMPILED)
+tests: $(READY)
 	$(PYTEST) -m "not documents"
 
-coverage: lint $(COMPILED)
+coverage: lint
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
 lint: $(READY)
@@ -75,11 +74,6 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) -e ".[dev]"
 	touch $(DEMO_READY) $(READY)
-
-# One process compiles what tests import, while types are checked; processes that start at once would each do it.
-$(COMPILED): $(READY)
-	-OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 1 -k no_test_has_this_name > /dev/null
-	touch $(COMPILED)
 
 $(DEMO_READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
