@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 DOCS_READY := $(VENV)/.docs-ready
-COMPILED := $(VENV)/.compiled
+INSTALL := $(BIN)/python tests/packaging/installing.py -c constraints.txt
 
 .PHONY: demo check test tests coverage lint docs bench fuzz wheel wheel-test clean setup
 
@@ -21,7 +21,7 @@ PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 
 
 # While working: style, types, import contracts, and every test that is not marked slow, statistical, kills, federation
 # or wheel. Three minutes on two cores.
-check: lint $(COMPILED)
+check: lint
 	$(PYTEST) -m "not (slow or statistical or kills or federation or wheel or documents)"
 
 # Before a merge: the same, and every test but those of the documents' commands, which `make docs` runs. Style and
@@ -29,10 +29,10 @@ check: lint $(COMPILED)
 test: $(READY)
 	+$(MAKE) --no-print-directory -j2 lint tests
 
-tests: $(COMPILED)
+tests: $(READY)
 	$(PYTEST) -m "not documents"
 
-coverage: lint $(COMPILED)
+coverage: lint
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
 lint: $(READY)
@@ -70,25 +70,19 @@ wheel-test: $(READY)
 setup: $(READY)
 
 # Rebuilt only when what is to be installed changes, so that everything works without a network afterwards.
-# Not compiled beforehand: of what is installed, tests import a part, and compile that once.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[dev]"
+	$(INSTALL) -e ".[dev]"
 	touch $(DEMO_READY) $(READY)
-
-# One process compiles what tests import, while types are checked; processes that start at once would each do it.
-$(COMPILED): $(READY)
-	-OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 1 -k no_test_has_this_name > /dev/null
-	touch $(COMPILED)
 
 $(DEMO_READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[synthesis]"
+	$(INSTALL) -e ".[synthesis]"
 	touch $(DEMO_READY)
 
 # Adds the site's packages to the environment of the tests, which does not need them.
 $(DOCS_READY): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs]"
+	$(INSTALL) -e ".[dev,docs]"
 	touch $(DOCS_READY)
 
 clean:

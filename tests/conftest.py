@@ -6,7 +6,9 @@ import gc
 import os
 import shlex
 import sys
+import time
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,17 +31,45 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+_compiling = False
+"""Whether processes of pytest are started before any test was compiled."""
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
     """Processes of pytest are forks of one that has loaded what they import, which takes each 15 s of a core.
 
     Not where lines are counted: those that run when a module is loaded would not be.
     """
+    global _compiling
+    _compiling = not any(Path(__file__).parent.glob("*/__pycache__/test_*-pytest-*.pyc"))
     if config.getoption("cov_source", None) or not hasattr(os, "fork"):
         return
     address = warm.serve(config._tmp_path_factory.mktemp("warm"))  # type: ignore[attr-defined]
     python = f"popen//python={shlex.quote(sys.executable)} {shlex.quote(warm.__file__)} {shlex.quote(str(address))}"
     specs[:] = [type(spec)(python) if str(spec) == "popen" else spec for spec in specs]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Where no test was compiled yet, one process collects, and compiles, before the others, who would do it again."""
+    if _compiling:
+        node.workerinput["compiled"] = str(node.config._tmp_path_factory.getbasetemp() / "compiled")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
+    """The first process says when it has collected; the others wait for that, five minutes at most."""
+    given = getattr(session.config, "workerinput", {})
+    compiled = Path(given["compiled"]) if "compiled" in given else None
+    first, end = given.get("workerid") == "gw0", time.monotonic() + 300.0
+    while compiled is not None and not first and not compiled.exists() and time.monotonic() < end:
+        time.sleep(0.2)
+    try:
+        return (yield)
+    finally:
+        if compiled is not None and first:
+            compiled.touch()
 
 
 WHOLE_JOBS = {"adaptation", "audit", "cli", "federation", "synthesis", "training", "valuation"}

@@ -56,7 +56,9 @@ def names(lines: list[str]) -> set[str]:
     return {re.split(r"[<>=!~ \[;]", line)[0].lower() for line in lines}
 
 
+@cache
 def base() -> set[str]:
+    """Read once: every source asks."""
     return names(list(project()["dependencies"]))  # type: ignore[call-overload]
 
 
