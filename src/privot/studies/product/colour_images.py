@@ -186,17 +186,18 @@ def _findings(cell: tuple[str, str, float], held: list[dict[str, Any]], real: fl
             terms,
             reached >= accuracy and not short,
             published=f"{accuracy:.4g}",
-            why=short or f"{accuracy - reached:.1f} points are missing",
+            why=short or ("" if reached >= accuracy else f"{accuracy - reached:.1f} points are missing"),
         )
     ]
     if distance is not None and fids:
+        found = float(np.mean(fids))
         out.append(
             StudyFinding(
                 f"{named}: FID of {distance:g}",
                 terms,
-                float(np.mean(fids)) <= distance and not short,
+                found <= distance and not short,
                 published=f"{distance:g}",
-                why=short or f"{float(np.mean(fids)) - distance:.0f} too much",
+                why=short or ("" if found <= distance else f"{found - distance:.0f} too much"),
             )
         )
     return out
