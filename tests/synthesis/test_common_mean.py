@@ -15,6 +15,7 @@ from killed_jobs import killed_at
 
 from privot.audit.findings import broken
 from privot.audit.targets.synth_folder import audit_folder
+from privot.common.privacy_unit import Unit
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.ledger import Ledger
@@ -25,15 +26,19 @@ from privot.synthesis.defaults.common_mean import CommonMean, choose_maps, colum
 from privot.synthesis.defaults.feature_defaults import choose_both
 from privot.synthesis.defaults.generator_defaults import COMMON_STEPS, choose_rules
 from privot.synthesis.defaults.problem_and_rules import Problem
-from privot.synthesis.defaults.refinement_defaults import choose_warp_selection
+from privot.synthesis.defaults.refinement_defaults import choose_warp_selection, wants_common_mean
 from privot.synthesis.defaults.streaming_defaults import embedding_options
+from privot.synthesis.design import check_cost
 from privot.synthesis.features.fourier import Fourier, Stack
 from privot.synthesis.features.scattered import Scattered
 from privot.synthesis.generator_training.distributed import ALONE
 from privot.synthesis.generator_training.training_state import TrainingState
+from privot.synthesis.methods import embedding_method
 from privot.synthesis.methods.embedding_method import EmbeddingDesign
 from privot.synthesis.methods.embedding_training import Target, _Step, train
 from privot.synthesis.output.output_folder import write_folder
+from privot.synthesis.public.public_images import MIN_IMAGES, PublicImages
+from privot.synthesis.refinement.relabelling import MAX_RECORDS
 from privot.vault import Vault
 
 SHAPE, DIM = (16, 16, 3), 768
@@ -91,6 +96,54 @@ def test_only_colour_images_of_several_classes_on_a_gpu_have_one() -> None:
         with pytest.raises(UsageError, match="leave it out"):
             choose_both(problem, None, 1, 0.0, 255.0)
     assert choose_both(replace(COLOURS, common=False), None, 1, 0.0, 255.0)[1] is None
+
+
+def test_the_rules_want_one_where_noise_is_weak_and_labels_are_tuned() -> None:
+    wanted = replace(COLOURS, common=False)
+    assert wants_common_mean(wanted)
+    # the signal is n_c/5σ: from 200, to where a network labels better than wavelets
+    assert wants_common_mean(replace(wanted, sigma=0.99))
+    assert not wants_common_mean(replace(wanted, sigma=1.01))
+    assert not wants_common_mean(replace(wanted, records=60_000))
+    for change in ({"device": "cpu"}, {"codes": 2048}, {"classes": 1}, {"dim": 1024, "shape": (32, 32)}):
+        assert not wants_common_mean(replace(wanted, **change))
+    # so many records that labels are not tuned
+    assert wants_common_mean(replace(wanted, classes=1000, records=MAX_RECORDS, sigma=3.0))
+    assert not wants_common_mean(replace(wanted, classes=1000, records=MAX_RECORDS + 1, sigma=3.0))
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "common"),
+    [
+        ({}, {}, True),
+        ({}, {"common": 0}, False),
+        ({}, {"labelled": 0.5}, True),
+        ({}, {"labelled": 0}, False),
+        ({}, {"leaves": 1}, False),
+        ({"epsilon": 1.0}, {}, False),
+        ({"epsilon": 1.0}, {"common": 1}, True),
+        ({"features": Fourier(3072, 20, [8.0], 1)}, {}, False),
+        ({"public": PublicImages(np.zeros((MIN_IMAGES, 32, 32, 3)))}, {}, False),
+        ({"unit": Unit("patient", 1)}, {}, False),
+    ],
+)
+def test_a_plan_has_one_by_the_rules_or_as_the_options_say(
+    given: dict[str, Any], options: dict[str, float], common: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # planned for a GPU, without one: nothing runs there
+    made = embedding_method.mechanism_of
+    monkeypatch.setattr(embedding_method, "usable_device", lambda device, auto: "cuda")
+    monkeypatch.setattr(embedding_method, "mechanism_of", lambda *terms: made(*terms[:4], "cpu"))
+    facts = Facts(3072, None, 56.0, Adjacency.ADD_REMOVE, 10, unit=given.get("unit"))
+    asked = {"epsilon": 10.0, "shape": (32, 32, 3), "records": 10_000, "options": options, "seed": 1, **given}
+    asked.pop("unit", None)
+    design = Synthesizer(delta=1e-5, **asked).design(facts)
+    assert (design.mechanism.common is not None) == common
+    check_cost(design.event(facts), 1e-5, asked["epsilon"], 1e-5)
+    if common:
+        assert design.rules.steps == COMMON_STEPS
+        assert "choosing" not in design.rules.options
+        assert design.rules.options["labelling"]["kind"] == "scattering"
 
 
 @pytest.mark.parametrize("given", [2, -1, "yes", None])

@@ -33,7 +33,7 @@ class Problem:
     device: str = "cpu"
     segments: tuple[Segment, ...] | None = None
     common: bool = False
-    """Whether a mean of all records is asked for."""
+    """Whether a mean of all records is released beside those of the classes."""
     codes: int | None = None
     """The numbers that a public encoder makes of an image; None where none is given."""
     leaves: bool = False

@@ -24,6 +24,9 @@ LABELS_SHARE, SHORT_SHARE = 0.25, 0.1
 LEAVES_SHARE = 0.8
 """The share for labels where pictures of leaves are labelled: what they show is not learned, so labels are what the
 budget is for; the rest is for numbers of records by class and for light."""
+COMMON_SIGNAL = 200.0
+"""The signal from which the mean of all records is released too. It was tried at 320, on a hold-out of CIFAR-10
+(`docs/notebook/synthesis-images.md`); at 200, with a quarter of the budget for labels, the rest is not noisy yet."""
 LABELLING = {"cpu": {"columns": 128, "samples": 6_000}, "cuda": {"columns": 512, "samples": 60_000}}
 """Parameters of a labeller (`relabelling.Labelling`)."""
 LONGEST, TUNING, SHORT_TUNING = 2.0, (40, 0.006), (10, 0.0034)
@@ -153,6 +156,16 @@ def can_label_leaves(problem: Problem) -> bool:
     """Whether pictures of leaves could be labelled: for colour images whose labels are tuned on a scattering."""
     possible = problem.classes > 1 and not _too_many(problem)
     return possible and problem.codes is None and not problem.common and _scattered(problem)
+
+
+def wants_common_mean(problem: Problem) -> bool:
+    """Whether the mean of all records is released beside those of the classes unless the user says otherwise, σ being
+    the noise of the whole budget.
+
+    That is so on a GPU at a signal from `COMMON_SIGNAL` to `STRONG_SIGNAL`, where labels are tuned on a scattering:
+    samples then look more like the records, and the labels tell classes apart, of which the release says less.
+    """
+    return problem.device != "cpu" and signal(problem) >= COMMON_SIGNAL and can_label_leaves(problem)
 
 
 def choose_warp_selection(problem: Problem, adjacency: Adjacency) -> WarpSelection | None:

@@ -34,6 +34,7 @@ from privot.synthesis.defaults.refinement_defaults import (
     choose_warp_selection,
     has_leaves,
     labelling_of,
+    wants_common_mean,
 )
 from privot.synthesis.defaults.streaming_defaults import embedding_options
 from privot.synthesis.design import (
@@ -153,14 +154,14 @@ class EmbeddingMethod:
             raise UsageError("The rules already say what is released and labelled: leave out the options.")
         sigma = self._whole(config, facts)
         codes = None if config.encoder is None or shape is None else code_width(config.encoder, shape)
-        common_mean = bool(options.get("common"))
         if config.public is not None:
             # the planner has refused public images of records without a shape
             assert shape is not None
             config.public.check(shape, config.low, config.high)
-            if common_mean or (config.rules is not None and config.rules.options.get("common")):
+            if options.get("common") or (config.rules is not None and config.rules.options.get("common")):
                 raise UsageError("Public images are not mixed into a mean of all records: leave one of the two out.")
-        problem = Problem(facts.dim, classes, sigma, records, shape, device, common=common_mean, codes=codes)
+        problem = Problem(facts.dim, classes, sigma, records, shape, device, codes=codes)
+        problem = replace(problem, common=self._has_common_mean(config, problem, facts, options))
         if problem.common and config.features is not None:
             raise UsageError("A mean of all records has a map of its own: leave it out, or the features.")
         problem = replace(problem, leaves=self._labels_leaves(config, problem, facts, options))
@@ -197,17 +198,22 @@ class EmbeddingMethod:
             features = beside_encoder(features, config.encoder, problem, seed, *span)
         return features, CommonMean.from_dict(None if config.rules is None else config.rules.options.get("common"))
 
+    def _has_common_mean(
+        self, config: SynthesisConfig, problem: Problem, facts: Facts, options: Mapping[str, Any]
+    ) -> bool:
+        """Whether the mean of all records is released too: by the rules or as the options say.
+
+        By the rules it is only where labels are tuned: they tell classes apart, of which the release then says less.
+        """
+        if "common" in options:
+            return bool(options["common"])
+        return not options.get("leaves") and _is_free(config, facts, options) and wants_common_mean(problem)
+
     def _labels_leaves(
         self, config: SynthesisConfig, problem: Problem, facts: Facts, options: Mapping[str, Any]
     ) -> bool:
-        """Whether pictures of leaves are labelled: by the rules or as the options say.
-
-        They are not where rules, features or public images say what samples are made from, nor where labels cannot be
-        tuned or nothing is to be spent on them.
-        """
-        given = (config.rules, config.features, config.public, facts.unit)
-        tuned = facts.classes is not None and options.get("labelled", 1.0) > 0.0
-        possible = tuned and all(part is None for part in given) and can_label_leaves(problem)
+        """Whether pictures of leaves are labelled: by the rules or as the options say."""
+        possible = _is_free(config, facts, options) and can_label_leaves(problem)
         if options.get("leaves") and not possible:
             raise UsageError(
                 "Pictures of leaves need colour images of at least 16 × 16 in several classes, a share for labels and "
@@ -297,6 +303,13 @@ class EmbeddingMethod:
             public=used,
         )
         return refine(run, outcome, digest)
+
+
+def _is_free(config: SynthesisConfig, facts: Facts, options: Mapping[str, Any]) -> bool:
+    """Whether the rules say what samples are made from, and labels are tuned: no features, rules, public images or unit
+    are given, and something is to be spent on labels."""
+    given = (config.rules, config.features, config.public, facts.unit)
+    return facts.classes is not None and options.get("labelled", 1.0) > 0.0 and all(part is None for part in given)
 
 
 def mechanism_of(features: FeatureMap, sigma: float, labels: bool, rules: Rules, device: str) -> MeanEmbedding:
