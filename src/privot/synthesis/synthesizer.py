@@ -67,7 +67,9 @@ class Synthesizer(PaidFit):
         them. What is released, and what it costs, is the same; the guarantee assumes that they hold none of these
         records.
     options
-        The options of the method; "embedding" has one: `labelled`, the share of the budget for labels.
+        The options of the method; those of "embedding" are `labelled`, the share of the budget for labels, `common`, 0
+        or 1, whether the mean of all records is released beside those of the classes, and `leaves`, 0 or 1, whether
+        pictures of leaves are labelled.
     codec
         With a `TableCodec` the records are rows of a table, with a `RelatedCodec` those of several related tables, and
         `model_` takes the place of `generator_`.

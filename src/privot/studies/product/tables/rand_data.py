@@ -78,7 +78,10 @@ def _read(path: Path) -> tuple[Table, NDArray[np.int64]]:
                 ("zper", "year", "coins", "xage", "female", "income", "educdec", "mdvis", "meddol", "disea",
                  "hlthg", "hlthf", "hlthp")}  # fmt: skip
     except (KeyError, ValueError):
-        raise DataError(f"{path.name!r} is not the table of the RAND health insurance experiment.") from None
+        raise DataError(
+            f"{path.name!r} is not the table of the RAND health insurance experiment: it is "
+            "datasets/randhie/src/randhie.csv of statsmodels."
+        ) from None
     ill = np.select([held["hlthp"] > 0, held["hlthf"] > 0, held["hlthg"] > 0], [3, 2, 1], 0)
     educated = [None if np.isnan(value) else round(value) for value in held["educdec"]]
     columns: dict[str, Any] = {
