@@ -102,11 +102,21 @@ def test_the_rules_want_one_where_noise_is_weak_and_labels_are_tuned() -> None:
     wanted = replace(COLOURS, common=False)
     assert wants_common_mean(wanted)
     # the signal is n_c/5σ: from 200, to where a network labels better than wavelets
-    assert wants_common_mean(replace(wanted, sigma=0.99))
-    assert not wants_common_mean(replace(wanted, sigma=1.01))
+    assert wants_common_mean(replace(wanted, sigma=0.999))
+    assert not wants_common_mean(replace(wanted, sigma=1.001))
     assert not wants_common_mean(replace(wanted, records=60_000))
-    for change in ({"device": "cpu"}, {"codes": 2048}, {"classes": 1}, {"dim": 1024, "shape": (32, 32)}):
+    other: list[dict[str, Any]] = [
+        {"device": "cpu"}, {"codes": 2048}, {"classes": 1}, {"dim": 1024, "shape": (32, 32)}, {"shape": None},
+        {"dim": 192, "shape": (8, 8, 3)}, {"dim": 28_800, "shape": (16, 600, 3)},
+        # larger than what a network labels: neither tried nor, with its scattering of every sample, small in memory
+        {"dim": 12_288, "shape": (64, 64, 3)},
+        {"dim": 12_288, "shape": (64, 64, 3), "records": 60_000},
+    ]  # fmt: skip
+    for change in other:
         assert not wants_common_mean(replace(wanted, **change))
+    # what labels leave must not be noisy
+    assert wants_common_mean(wanted, 0.8)
+    assert not wants_common_mean(wanted, 0.9)
     # so many records that labels are not tuned
     assert wants_common_mean(replace(wanted, classes=1000, records=MAX_RECORDS, sigma=3.0))
     assert not wants_common_mean(replace(wanted, classes=1000, records=MAX_RECORDS + 1, sigma=3.0))
@@ -119,6 +129,7 @@ def test_the_rules_want_one_where_noise_is_weak_and_labels_are_tuned() -> None:
         ({}, {"common": 0}, False),
         ({}, {"labelled": 0.5}, True),
         ({}, {"labelled": 0}, False),
+        ({}, {"labelled": 0.9}, False),
         ({}, {"leaves": 1}, False),
         ({"epsilon": 1.0}, {}, False),
         ({"epsilon": 1.0}, {"common": 1}, True),
@@ -144,6 +155,13 @@ def test_a_plan_has_one_by_the_rules_or_as_the_options_say(
         assert design.rules.steps == COMMON_STEPS
         assert "choosing" not in design.rules.options
         assert design.rules.options["labelling"]["kind"] == "scattering"
+
+
+def test_rules_with_features_leave_it_to_the_rules() -> None:
+    facts = Facts(DIM, None, 28.0, Adjacency.ADD_REMOVE, 2)
+    design = small().design(facts)
+    again = small(rules=replace(design.rules, options={})).design(facts)
+    assert (design.mechanism.common is None, again.mechanism.common is None) == (False, True)
 
 
 @pytest.mark.parametrize("given", [2, -1, "yes", None])
@@ -229,6 +247,11 @@ def test_a_killed_job_goes_on_and_another_release_is_refused(tmp_path: Path) -> 
     design = EmbeddingDesign.from_dict(json.loads(json.dumps(done.design_.to_dict())), "cpu")
     assert design.mechanism.common_share == pytest.approx(0.25)
     design.check_release(done.release_)
+    # noise that is stated too small would lead training astray
+    for name in ("sums_sigma", "counts_sigma", "common_sigma"):
+        public = {**done.release_.public, name: done.release_.public[name] * 1e-6}
+        with pytest.raises(DataError, match="not the one"):
+            design.check_release(replace(done.release_, public=public))
     # another share, or none, is another release
     for wrong in ({**design.rules.options["common"], "share": 0.3}, None):
         options = {} if wrong is None else {"common": wrong}

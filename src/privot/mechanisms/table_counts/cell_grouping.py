@@ -35,7 +35,7 @@ class GroupRule:
     share: float = 0.005
     sds: float = 6.0
     pair_sds: float = 2.0
-    least: int = 6
+    least: int = 4
     end_sds: float | None = 3.5
 
     def __post_init__(self) -> None:

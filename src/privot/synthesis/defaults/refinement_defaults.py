@@ -26,7 +26,7 @@ LEAVES_SHARE = 0.8
 budget is for; the rest is for numbers of records by class and for light."""
 COMMON_SIGNAL = 200.0
 """The signal from which the mean of all records is released too. It was tried at 320, on a hold-out of CIFAR-10
-(`docs/notebook/synthesis-images.md`); at 200, with a quarter of the budget for labels, the rest is not noisy yet."""
+(`docs/notebook/synthesis-images.md`)."""
 LABELLING = {"cpu": {"columns": 128, "samples": 6_000}, "cuda": {"columns": 512, "samples": 60_000}}
 """Parameters of a labeller (`relabelling.Labelling`)."""
 LONGEST, TUNING, SHORT_TUNING = 2.0, (40, 0.006), (10, 0.0034)
@@ -158,14 +158,18 @@ def can_label_leaves(problem: Problem) -> bool:
     return possible and problem.codes is None and not problem.common and _scattered(problem)
 
 
-def wants_common_mean(problem: Problem) -> bool:
+def wants_common_mean(problem: Problem, labelled: float | None = None) -> bool:
     """Whether the mean of all records is released beside those of the classes unless the user says otherwise, σ being
-    the noise of the whole budget.
+    the noise of the whole budget and `labelled` the share of it for labels, if that is asked for.
 
-    That is so on a GPU at a signal from `COMMON_SIGNAL` to `STRONG_SIGNAL`, where labels are tuned on a scattering:
-    samples then look more like the records, and the labels tell classes apart, of which the release says less.
+    That is so on a GPU at a signal from `COMMON_SIGNAL` to `STRONG_SIGNAL`, for images small enough for a network that
+    labels samples (`_seen`), where labels are tuned on a scattering: samples then look more like the records, and the
+    labels tell classes apart, of which the release says less. What is left beside the labels must not be noisy.
     """
-    return problem.device != "cpu" and signal(problem) >= COMMON_SIGNAL and can_label_leaves(problem)
+    if not (_seen(problem) and COMMON_SIGNAL <= signal(problem) < STRONG_SIGNAL and can_label_leaves(problem)):
+        return False
+    left = 1.0 - (LABELS_SHARE if labelled is None else labelled)
+    return not is_noisy(replace(problem, sigma=problem.sigma / math.sqrt(left)))
 
 
 def choose_warp_selection(problem: Problem, adjacency: Adjacency) -> WarpSelection | None:

@@ -126,7 +126,8 @@ class EmbeddingDesign(GeneratorDesign):
             found["common"] = release.public["common"]
         events = [dict(e) for e in release.guarantee.events]
         assumed = set(self.mechanism.assumptions) <= set(release.guarantee.assumptions)
-        if found != wanted or events != [event.to_dict()] or release.guarantee.at_delta != self.delta or not assumed:
+        same = found == wanted and assumed and _same_noise(release.public, self.mechanism, self.facts)
+        if not same or events != [event.to_dict()] or release.guarantee.at_delta != self.delta:
             raise DataError("The release in this folder is not the one its job paid for: restore it from a backup.")
 
 
@@ -207,7 +208,9 @@ class EmbeddingMethod:
         """
         if "common" in options:
             return bool(options["common"])
-        return not options.get("leaves") and _is_free(config, facts, options) and wants_common_mean(problem)
+        if options.get("leaves") or not _is_free(config, facts, options):
+            return False
+        return wants_common_mean(problem, options.get("labelled"))
 
     def _labels_leaves(
         self, config: SynthesisConfig, problem: Problem, facts: Facts, options: Mapping[str, Any]
@@ -303,6 +306,16 @@ class EmbeddingMethod:
             public=used,
         )
         return refine(run, outcome, digest)
+
+
+def _same_noise(public: Mapping[str, Any], mechanism: MeanEmbedding, facts: Facts) -> bool:
+    """Whether a release states the noise of each of its parts as the mechanism makes it."""
+    made = mechanism.public(facts, mechanism.sigma)
+    return all(
+        isinstance(public.get(name), float) and math.isclose(public[name], value, rel_tol=1e-9)
+        for name, value in made.items()
+        if name.endswith("_sigma")
+    )
 
 
 def _is_free(config: SynthesisConfig, facts: Facts, options: Mapping[str, Any]) -> bool:

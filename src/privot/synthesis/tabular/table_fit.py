@@ -26,6 +26,7 @@ from privot.release import Release
 from privot.synthesis.tabular.conditional import Floats, draw, fit_conditional
 from privot.synthesis.tabular.consistent_marginals import Estimates, estimate, estimate_parts
 from privot.synthesis.tabular.further_laws import Asked, ColumnLaw, Correction, corrections
+from privot.synthesis.tabular.gaussian_copula import GaussianCopula
 from privot.synthesis.tabular.group_basis import Basis, basis_of, pair_ridge, stacked
 from privot.synthesis.tabular.label_model import LabelLaw, corrected_label, label_factor
 from privot.synthesis.tabular.number_shape import shape_of
@@ -87,7 +88,10 @@ def fit_table(
         for i, column in enumerate(codec.features)
     ]
     drawn = Levels([shape.groups for shape in shapes], levels.blocks)
-    return TableModel(codec, tuple(factors), drawn, [s.shares for s in shapes], tuple(s.edges for s in shapes))
+    edges = tuple(shape.edges for shape in shapes)
+    model = TableModel(codec, tuple(factors), drawn, [shape.shares for shape in shapes], edges)
+    rows = draw_groups(factors, LABEL_POPULATION * population, drawn, rng)[0]
+    return replace(model, copula=GaussianCopula.of(model.axes, drawn.groups, rows))
 
 
 def released_axes(release: Release, codec: TableCodec) -> tuple[Axis, ...]:

@@ -6,7 +6,7 @@ It was made from a release, so drawing from it and handing it out is post-proces
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from privot.errors import DataError, UsageError
 from privot.evaluation.schema_axes import axes_of, with_edges
 from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.synthesis.tabular.conditional import Floats, draw, one_hot
+from privot.synthesis.tabular.gaussian_copula import GaussianCopula, places
 from privot.tables.codec import TableCodec
 from privot.tables.constraints import with_generated
 from privot.tables.table import Table
@@ -91,7 +92,7 @@ class TableModel:
     """Factors in the order in which they are drawn; `fine` shares of each column's cells, within groups.
 
     `edges` are where each column of numbers is cut; None where the schema's fixed cells are meant, as in models of
-    before.
+    before. `copula` says how places within groups go together; None where they are independent, as in models of before.
     """
 
     codec: TableCodec
@@ -99,6 +100,7 @@ class TableModel:
     levels: Levels
     fine: list[Floats]
     edges: tuple[Floats | None, ...] | None = None
+    copula: GaussianCopula | None = None
 
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
@@ -134,12 +136,16 @@ class TableModel:
     def _coordinates(self, drawn: NDArray[np.int64], rng: np.random.Generator) -> Floats:
         """A fine cell within each group, then a place within each cell."""
         out = np.empty(drawn.shape)
+        latent = {} if self.copula is None else self.copula.latent(drawn, rng)
         for i, axis in enumerate(self.axes):
-            out[:, i] = self.coordinates_of(i, axis, drawn[:, i], rng)
+            out[:, i] = self.coordinates_of(i, axis, drawn[:, i], rng, latent.get(i))
         return out
 
-    def coordinates_of(self, i: int, axis: Axis, drawn: NDArray[np.int64], rng: np.random.Generator) -> Floats:
-        """The same for column i alone, whose groups are `drawn`."""
+    def coordinates_of(
+        self, i: int, axis: Axis, drawn: NDArray[np.int64], rng: np.random.Generator, latent: Floats | None = None
+    ) -> Floats:
+        """The same for column i alone, whose groups are `drawn`; within a group values rise with the `latent` number of
+        each row, if there is one."""
         cells = np.empty(len(drawn), dtype=np.int64)
         groups = self.levels.groups[i]
         for group in range(int(groups.max()) + 1):
@@ -147,8 +153,9 @@ class TableModel:
             choices = np.nonzero(groups == group)[0]
             # stratified: each cell gets its share of the rows, up to one row
             ends = np.cumsum(self.fine[i][choices] + LEAST_SHARE)
-            places = (rng.permutation(len(at)) + rng.random()) / max(len(at), 1) * ends[-1]
-            cells[at] = choices[np.searchsorted(ends, places, side="right").clip(max=len(choices) - 1)]
+            order = rng.permutation(len(at)) if latent is None else places(latent[at])
+            within = (order + rng.random()) / max(len(at), 1) * ends[-1]
+            cells[at] = choices[np.searchsorted(ends, within, side="right").clip(max=len(choices) - 1)]
         return _place(axis, cells, rng)
 
     # --- files
@@ -172,7 +179,7 @@ class TableModel:
         for place, edges in enumerate(self.edges or ()):
             if edges is not None:
                 out[f"edges.{place}"] = edges
-        return out
+        return out if self.copula is None else {**out, **self.copula.arrays()}
 
     @classmethod
     def build(cls, codec: TableCodec, config: Mapping[str, Any], arrays: Mapping[str, Any]) -> TableModel:
@@ -198,6 +205,7 @@ class TableModel:
             own = tuple(None if e is None else np.asarray(e, dtype=np.float64) for e in edges)
             model = cls(codec, factors, Levels(groups, blocks), fine, own)
             model._check()
+            model = replace(model, copula=GaussianCopula.from_arrays(arrays, model.axes, model.levels.sizes))
         except DataError:
             raise
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
