@@ -7,8 +7,9 @@ latent normal numbers, one for each column with an order, whose correlations are
 within the quantiles of its groups; their order within a group is that of the row's places there. The shares of groups
 and cells stay what they are: where there is no correlation nothing changes.
 
-The correlations are estimated from rows that the model of groups draws: Cov(mᵢ, mⱼ)/(bᵢ²·bⱼ²), exact to first order in
-ρ. Latent numbers are drawn by Gibbs' sampler, one column after the other given all others.
+The correlations are those at which normal numbers, grouped alike, have the covariance Cov(mᵢ, mⱼ) of rows that the
+model of groups draws. By Mehler's formula it is Σₖ ρᵏ·cᵢₖ·cⱼₖ, cᵢₖ = E[mᵢ·Heₖ]/√k!, and it rises with ρ. Latent numbers
+are drawn by Gibbs' sampler, one column after the other given all others.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ SWEEPS = 3
 """Passes of Gibbs' sampler over all columns."""
 MAX_CORRELATION, LEAST_EIGENVALUE = 0.95, 0.03
 """Bounds on what is estimated from noisy groups, so that no latent number follows from others."""
+TERMS, HALVINGS = 16, 30
+"""Terms of Mehler's series, and halvings of the interval in which a correlation is sought."""
 _TINY = 1e-12
 
 
@@ -50,7 +53,7 @@ class GaussianCopula:
 
         `groups` are those of the cells of every column.
         """
-        columns, shares, scores, spreads = [], [], [], []
+        columns, shares, scores, terms = [], [], [], []
         for i, axis in enumerate(axes):
             held = np.bincount(rows[:, i], minlength=int(groups[i].max()) + 1).astype(np.float64)
             if axis.missing and np.count_nonzero(groups[i] == groups[i][-1]) == 1:
@@ -62,10 +65,10 @@ class GaussianCopula:
             columns.append(i)
             shares.append(share)
             scores.append(means[rows[:, i]])
-            spreads.append(float(share @ np.square(means)))
+            terms.append(_hermite(share, means))
         if len(columns) < 2:
             return None
-        found = np.cov(np.array(scores), bias=True) / np.outer(spreads, spreads)
+        found = _latent_correlation(np.cov(np.array(scores), bias=True), np.array(terms))
         return cls(tuple(columns), _correlation(found), tuple(shares))
 
     def latent(self, rows: Ints, rng: np.random.Generator) -> dict[int, Floats]:
@@ -126,6 +129,33 @@ def _means(share: Floats) -> Floats:
     ends = ndtri(np.clip(np.concatenate([[0.0], np.cumsum(share)]), 0.0, 1.0))
     density = np.exp(-0.5 * np.square(ends)) / np.sqrt(2.0 * np.pi)
     out: Floats = np.where(share > 0.0, -np.diff(density) / np.maximum(share, _TINY), 0.0)
+    return out
+
+
+def _hermite(share: Floats, means: Floats) -> Floats:
+    """c₁, c₂, … of a column: the means of groups against the Hermite polynomials of a standard normal number."""
+    ends = ndtri(np.clip(np.concatenate([[0.0], np.cumsum(share)]), 0.0, 1.0))
+    inside = np.where(np.isfinite(ends), ends, 0.0)
+    density = np.where(np.isfinite(ends), np.exp(-0.5 * np.square(inside)) / np.sqrt(2.0 * np.pi), 0.0)
+    out, before, now = np.empty(TERMS), np.zeros_like(ends), density
+    # ∫ Heₖ·φ = −Heₖ₋₁·φ, with Heₖ₋₁/√k! by the three terms of its recurrence
+    for k in range(1, TERMS + 1):
+        out[k - 1] = float(-np.diff(now) @ means)
+        before, now = now, (inside * now - (k - 1.0) / np.sqrt(k) * before) / np.sqrt(k + 1.0)
+    return out
+
+
+def _latent_correlation(covariance: Floats, terms: Floats) -> Floats:
+    """For every pair the ρ at which Σₖ ρᵏ·cᵢₖ·cⱼₖ is its covariance, by halving; within `MAX_CORRELATION`."""
+    low = np.full_like(covariance, -MAX_CORRELATION)
+    high = -low
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        made = np.zeros_like(covariance)
+        for k in range(TERMS - 1, -1, -1):
+            made = middle * (made + np.outer(terms[:, k], terms[:, k]))
+        low, high = np.where(made < covariance, middle, low), np.where(made < covariance, high, middle)
+    out: Floats = 0.5 * (low + high)
     return out
 
 
