@@ -11,9 +11,14 @@ from privot.transport._intervals import over_records
 GRID = (np.arange(200) + 0.5) / 200
 
 
+def quantiles(x: np.ndarray) -> np.ndarray:
+    """What np.quantile(x, GRID) gives, in a tenth of its time: it is asked for 16,000 times."""
+    return np.interp(GRID * (x.size - 1), np.arange(x.size), np.sort(x, axis=None))
+
+
 def on_the_line(x: np.ndarray, y: np.ndarray) -> float:
     """W_2 in one dimension, by quantile functions."""
-    return float(np.sqrt(np.mean((np.quantile(x, GRID) - np.quantile(y, GRID)) ** 2)))
+    return float(np.sqrt(np.mean((quantiles(x) - quantiles(y)) ** 2)))
 
 
 @pytest.mark.statistical

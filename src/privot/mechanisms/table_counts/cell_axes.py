@@ -63,7 +63,7 @@ class Axis:
 
     def grouped(self, groups: NDArray[np.int64]) -> Axis:
         """The same axis, with its cells sent to `groups`."""
-        return replace(self, groups=tuple(int(g) for g in groups))
+        return replace(self, groups=tuple(np.asarray(groups, dtype=np.int64).tolist()))
 
     def index(self, rows: NDArray[np.float64], labels: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """The cell of every row, from 0 to `size` − 1, whatever the row holds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,23 +24,24 @@ class GroupShares:
     theta: Floats
     bias: Floats
 
-    def width(self, feature: tuple[int, ...]) -> int:
-        """How many cells a feature has."""
-        return int(np.prod([len(self.blocks[c]) if c >= 0 else self.blocks[~c].max() + 1 for c in feature]))
-
     def probabilities(self, groups: NDArray[np.int64]) -> Floats:
         """(rows, classes), from the group of every row in every column."""
         logits = np.zeros((len(groups), self.theta.shape[1]))
+        # how many groups, or blocks of them, a column has: features share columns
+        widths = {c: self._width(c) for c in {c for feature in self.features for c in feature}}
         start = 0
         for feature in self.features:
             code = np.zeros(len(groups), dtype=np.int64)
             for c in feature:
-                code *= self.width((c,))
+                code *= widths[c]
                 code += groups[:, c] if c >= 0 else self.blocks[~c][groups[:, ~c]]
             # as a product with one-hot rows adds them, without building those rows
             logits += self.theta[start + code]
-            start += self.width(feature)
+            start += math.prod(widths[c] for c in feature)
         return shares(logits + self.bias)
+
+    def _width(self, column: int) -> int:
+        return len(self.blocks[column]) if column >= 0 else int(self.blocks[~column].max()) + 1
 
 
 def shares(logits: Floats) -> Floats:

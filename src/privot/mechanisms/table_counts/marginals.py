@@ -79,13 +79,14 @@ class Marginals:
             raise UsageError(f"There are {len(self.sets)} marginals, more than the {self.most:g} that is paid for.")
         if sum(self.lengths) > MAX_CELLS:
             raise UsageError(f"These marginals have more than {MAX_CELLS} cells: use fewer of them, or coarser ones.")
-        for scale in self.scales:
+        for scale in dict.fromkeys(self.scales):
             check_counting_sigma(scale)
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shape of each marginal's table."""
-        return tuple(tuple(self.axes[place].size for place in places) for places in self.sets)
+        sizes = [axis.size for axis in self.axes]  # hundreds of axes are in tens of thousands of marginals
+        return tuple(tuple(sizes[place] for place in places) for places in self.sets)
 
     @property
     def lengths(self) -> tuple[int, ...]:
