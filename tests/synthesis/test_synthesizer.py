@@ -257,6 +257,8 @@ def test_where_noise_is_the_limit_less_is_asked_and_more_is_known_beforehand() -
     assert slow.batch * 10 == 160
     longest = [choose_rules(Problem(784, 10, 1.0, 60_000, shape, "cpu")).steps for shape in ((28, 28), None)]
     assert longest == [3_000, 2_000]
+    paced = [choose_rules(Problem(784, 10, 3.75, 10_000, shape, "cpu")).steps for shape in ((28, 28), None)]
+    assert paced[0] == pytest.approx(3 * paced[1], abs=3)
 
 
 def test_a_generator_is_sampled_from_at_its_full_warp(vault: Vault, small: Any) -> None:

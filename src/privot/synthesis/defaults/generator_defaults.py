@@ -18,6 +18,8 @@ SMALL_IMAGE = 256
 """Values of an image up to which fully connected layers are used on a CPU."""
 PICTURE_STEPS = 3_000
 """Most steps for larger images on a CPU: five minutes of one core for ten classes."""
+PACE, PICTURE_PACE = 10.0, 30.0
+"""Steps per unit of signal; the same for larger images on a CPU."""
 WARP = 0.2
 """The warp of images for a signal of 1 (`signal`): prior knowledge replaces what noise hides."""
 COMMON_STEPS = 3_000
@@ -95,8 +97,11 @@ def warp(problem: Problem) -> float:
 
 
 def steps(problem: Problem) -> int:
-    """10 per unit of signal over noise, n_c/5σ, within limits: a long training on a noisy release fits the noise."""
-    least, most = MAX_STEPS[problem.device]
+    """10 per unit of signal over noise, n_c/5σ, within limits: a long training on a noisy release fits the noise.
+
+    Larger images on a CPU have few samples per step, and 30 steps per unit of signal.
+    """
+    (least, most), pace = MAX_STEPS[problem.device], PACE
     if problem.device == "cpu" and problem.shape is not None and problem.dim > SMALL_IMAGE:
-        most = PICTURE_STEPS
-    return int(min(max(10.0 * signal(problem), least), most))
+        most, pace = PICTURE_STEPS, PICTURE_PACE
+    return int(min(max(pace * signal(problem), least), most))
