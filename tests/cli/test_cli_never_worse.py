@@ -95,8 +95,8 @@ def test_the_warning_of_synth_is_in_its_answer_too(capsys: Any, tmp_path: Path, 
 def test_under_add_remove_nothing_is_said_about_the_private_number(
     capsys: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
+    """But how many are needed is, before paying, also where nobody looks at a terminal."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("privot.cli.running.synth_runs.noise_warning.on_terminal", lambda: True)
     TEN.save("schema.json")
     terms = ["--epsilon", "1", "--delta", "1e-6", "--schema", "schema.json", "--samples", "20", "--seed", "1"]
     said = []

@@ -44,20 +44,33 @@ def read_records(
     stated: the names wherever labels are read, the shape wherever the records are `private`.
     """
     from privot.data import load
-    from privot.errors import UsageError
+    from privot.errors import DataError, UsageError
 
     if is_folder(data):
+        name = Path(data).resolve().name
+        if _is_empty(Path(data)):
+            raise DataError(
+                f"{name!r} is an empty folder: give a file, or a folder with one sub-folder of images per class."
+            )
         if labels and facts.classes is None:
             raise UsageError(
-                f"{Path(data).name!r} is a folder of images: state its public class names with --classes NAME,NAME,…."
+                f"{name!r} is a folder of images: state its public class names with --classes NAME,NAME,…."
             )
         if private and facts.shape is None:
             raise UsageError(
-                f"{Path(data).name!r} is a folder of images: state their public shape with --shape HEIGHT,WIDTH or "
+                f"{name!r} is a folder of images: state their public shape with --shape HEIGHT,WIDTH or "
                 "--shape HEIGHT,WIDTH,CHANNELS."
             )
     classes = facts.classes if labels else 0
     return load(data, part, classes=classes, shape=facts.shape, unit=unit, unit_file=unit_file)
+
+
+def _is_empty(folder: Path) -> bool:
+    """Whether there is nothing in a folder; one that cannot be read is left to its reader."""
+    try:
+        return not any(folder.iterdir())
+    except OSError:
+        return False
 
 
 def labelled_records(source: str, name: str, facts: StatedFacts) -> Labelled:

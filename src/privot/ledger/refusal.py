@@ -35,7 +35,8 @@ def refusal(
         f"The release {purpose!r} (ε = {_short(account(event, delta).epsilon())} alone) would bring the "
         f"data set {budget.label!r} to ε = {_apart(total, budget.epsilon)}, above its budget of "
         f"ε = {budget.epsilon!r} (δ = {delta!r}, {budget.relation}); "
-        f"{before}; nothing was released, so add noise or release less."
+        f"{before}; nothing was released: ask for a smaller ε, draw more from what was released before, which costs "
+        "nothing, or have the steward raise the budget."
     )
 
 

@@ -126,8 +126,8 @@ def _read(text: Any, schema: Schema) -> Condition:
                 operator = "=" if found[1] == "==" else found[1]
                 return _condition(schema[name], operator, found[2].strip())
     raise UsageError(
-        f"The condition {brief(text)} names no column of the schema: write a column, one of {' '.join(OPERATORS)} and "
-        "a value, such as age>=65."
+        f"Expected a column of the schema, one of {' '.join(OPERATORS)} and a value, such as age>=65, "
+        f"got {brief(text)}."
     )
 
 

@@ -130,7 +130,7 @@ def test_conditions_are_about_parents_and_children_follow(fitted: Synthesizer):
     assert (childless["patients"].rows, childless["visits"].rows) == (50, 0)
     frames = fitted.sample(5, seed=1, frame="arrow")
     assert frames["visits"].column_names == ["patient_id", "cost", "ward"]
-    with pytest.raises(UsageError, match="names no column of the schema"):
+    with pytest.raises(UsageError, match="Expected a column of the schema"):
         fitted.sample(5, where="cost>1")
 
 

@@ -240,7 +240,7 @@ def test_the_same_seed_gives_the_same_rows_and_a_mapping_is_a_condition(stated: 
         (["age>50", "age<20"], "contradict"),
         ("sex=X", "one of its categories"),
         ("region<west", "no order"),
-        ("colour=red", "names no column"),
+        ("colour=red", "Expected a column of the schema"),
         ("age>=old", "give a number"),
         ("admitted<2020", "a date like"),
         ("age=", "never empty"),

@@ -98,8 +98,11 @@ def _value_sketches(
 ) -> tuple[Contributions, dict[str, Any]]:
     from privot.cli.printing.progress import counting_bar
     from privot.cli.sketch_files import read_sketches
+    from privot.common.extras import require
     from privot.valuation import value_sketches
 
+    # said before the noise is simulated, which takes a while
+    require("Values of parties by sketches need", "exact", "ot")
     read, trusted = read_sketches([*parties, validation], trust)
     with counting_bar("simulating the noise", quiet=quiet) as tell:
         found = value_sketches(read[:-1], read[-1], draws=draws, seed=seed, tell=tell)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 if TYPE_CHECKING:
     from privot.cli.running.synth_runs.synth_options import SynthOptions
-
-
-def on_terminal() -> bool:
-    """Whether a person reads standard error: what is always so is said to people, not to logs."""
-    return sys.stderr.isatty()
 
 
 def warn_of_noise(options: SynthOptions, design: Any, records: int | None) -> None:
@@ -44,7 +38,7 @@ def warn_of_noise(options: SynthOptions, design: Any, records: int | None) -> No
             f"{records} records are too few for ε = {o.epsilon:g}: {hidden}, so expect samples that say "
             f"little about the data; about ε = {need.epsilon_for(records):.2g} would carry them."
         )
-    elif records is None and not o.as_json and on_terminal():
+    elif records is None:
         sized = f" Features and generator are made for {ASSUMED_RECORDS:,} records until then."
         typer.echo(
             f"At ε = {o.epsilon:g} {hidden}; how many there are is private under add-remove and not looked at "
