@@ -12,9 +12,12 @@ from scipy.special import ndtri
 from privot.errors import DataError
 from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.synthesis.tabular import gaussian_copula
-from privot.synthesis.tabular.gaussian_copula import LEAST_EIGENVALUE, GaussianCopula, places
+from privot.synthesis.tabular.gaussian_copula import LEAST_EIGENVALUE, GaussianCopula, spread
+from privot.synthesis.tabular.restricted_rows import propose
 from privot.synthesis.tabular.table_model import Factor, Levels, TableModel
 from privot.tables import Column, Schema, TableCodec
+from privot.tables.conditions import conditions_of
+from privot.tables.constraints import Rules
 
 CELLS, GROUPS, ROWS = 64, 4, 40_000
 AXIS = Axis(0, CELLS, tuple(np.arange(1, CELLS) / CELLS), ordered=True)
@@ -109,8 +112,31 @@ def test_columns_that_determine_each_other_are_kept_apart() -> None:
     assert all(np.isfinite(own).all() for own in latent.values())
 
 
-def test_places_are_ranks() -> None:
-    assert places(np.array([0.3, -1.0, 2.0])).tolist() == [1, 0, 2]
+def test_places_keep_their_order_and_are_spread_evenly_where_they_are_many() -> None:
+    rng = np.random.default_rng(6)
+    many = rng.random(500) ** 3
+    even_ = spread(many, rng)
+    assert np.array_equal(np.argsort(even_), np.argsort(many))
+    assert np.diff(np.sort(even_)) == pytest.approx(1 / 500)
+    assert spread(many[:5], rng) is not None
+    assert np.array_equal(spread(many[:5], rng), many[:5])
+
+
+def test_few_rows_at_a_time_have_the_correlation_too() -> None:
+    made = model(0.58)
+    x = np.concatenate([made.sample_rows(50, seed)[0] for seed in range(300)])
+    assert np.corrcoef(ndtri(np.clip(x, 1e-6, 1 - 1e-6).T))[0, 1] == pytest.approx(0.58, abs=0.05)
+
+
+def test_rows_under_a_condition_on_another_column_have_it_too() -> None:
+    """The column that is named is drawn by itself; of the others the places within groups go together."""
+    made = model(0.58)
+    free, _, weight = propose(made, ROWS, Rules(made.codec.schema), (), np.random.default_rng(8))
+    assert np.all(weight == 1.0)
+    assert np.corrcoef(ndtri(np.clip(free, 1e-6, 1 - 1e-6).T))[0, 1] == pytest.approx(0.58, abs=0.05)
+    conditions = conditions_of("a<=0.3", made.codec.schema)
+    bounded, _, weight = propose(made, 4000, Rules(made.codec.schema), conditions, np.random.default_rng(8))
+    assert np.all(bounded[weight > 0.0, 0] <= 0.3 + 1e-9)
 
 
 def model(rho: float) -> TableModel:

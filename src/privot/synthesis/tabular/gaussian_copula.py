@@ -26,6 +26,8 @@ from privot.mechanisms.table_counts.cell_axes import Axis
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+FEW = 32
+"""Rows of a group of which the ranks say too little about where each lies."""
 SWEEPS = 3
 """Passes of Gibbs' sampler over all columns."""
 MAX_CORRELATION, LEAST_EIGENVALUE = 0.95, 0.03
@@ -85,6 +87,14 @@ class GaussianCopula:
                 out[:, k] = mean + spread * _between(below, above, rng.random(n))
         return {column: out[:, k] for k, column in enumerate(self.columns)}
 
+    def within(self, rows: Ints, rng: np.random.Generator) -> dict[int, Floats]:
+        """A place of every row within its groups, from 0 to 1, by column."""
+        found = self.latent(rows, rng)
+        for i, share in zip(self.columns, self.shares, strict=True):
+            low, high = _bounds(share, rows[:, i])
+            found[i] = np.clip((ndtr(found[i]) - low) / np.maximum(high - low, _TINY), 0.0, 1.0)
+        return found
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All arrays by name."""
         own = {f"copula.shares.{i}": share for i, share in zip(self.columns, self.shares, strict=True)}
@@ -117,10 +127,13 @@ class GaussianCopula:
         return made
 
 
-def places(latent: Floats) -> Ints:
-    """The rank of every row among those of a group, by its latent number."""
-    out = np.empty(len(latent), dtype=np.int64)
-    out[np.argsort(latent, kind="stable")] = np.arange(len(latent))
+def spread(places: Floats, rng: np.random.Generator) -> Floats:
+    """Places within a group in the same order, as even as so many can be; fewer than `FEW` stay where they are."""
+    if len(places) < FEW:
+        return places
+    ranks = np.empty(len(places))
+    ranks[np.argsort(places, kind="stable")] = np.arange(len(places))
+    out: Floats = (ranks + rng.random()) / len(places)
     return out
 
 

@@ -260,9 +260,9 @@ def propose(
             groups[:, i], x[:, i] = value, coordinates
         if column.name in rules.named:
             drawn[column.name] = codec.column_numbers(column, coordinates)
-    latent = {} if model.copula is None else model.copula.latent(groups, rng)
+    within = {} if model.copula is None else model.copula.within(groups, rng)
     bounded = rules.named | {condition.column.name for condition in where}
-    for i, own in latent.items():
+    for i, own in within.items():
         # places of all others depend on the groups alone, so they may be drawn again together
         if i >= known and codec.features[i].name not in bounded:
             x[:, i] = model.coordinates_of(i, axes[i], groups[:, i], rng, own)

@@ -18,7 +18,7 @@ from privot.errors import DataError, UsageError
 from privot.evaluation.schema_axes import axes_of, with_edges
 from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.synthesis.tabular.conditional import Floats, draw, one_hot
-from privot.synthesis.tabular.gaussian_copula import GaussianCopula, places
+from privot.synthesis.tabular.gaussian_copula import GaussianCopula, spread
 from privot.tables.codec import TableCodec
 from privot.tables.constraints import with_generated
 from privot.tables.table import Table
@@ -136,16 +136,16 @@ class TableModel:
     def _coordinates(self, drawn: NDArray[np.int64], rng: np.random.Generator) -> Floats:
         """A fine cell within each group, then a place within each cell."""
         out = np.empty(drawn.shape)
-        latent = {} if self.copula is None else self.copula.latent(drawn, rng)
+        within = {} if self.copula is None else self.copula.within(drawn, rng)
         for i, axis in enumerate(self.axes):
-            out[:, i] = self.coordinates_of(i, axis, drawn[:, i], rng, latent.get(i))
+            out[:, i] = self.coordinates_of(i, axis, drawn[:, i], rng, within.get(i))
         return out
 
     def coordinates_of(
-        self, i: int, axis: Axis, drawn: NDArray[np.int64], rng: np.random.Generator, latent: Floats | None = None
+        self, i: int, axis: Axis, drawn: NDArray[np.int64], rng: np.random.Generator, within: Floats | None = None
     ) -> Floats:
-        """The same for column i alone, whose groups are `drawn`; within a group values rise with the `latent` number of
-        each row, if there is one."""
+        """The same for column i alone, whose groups are `drawn`; `within` are the places of the rows in their groups,
+        from 0 to 1, or None for any."""
         cells = np.empty(len(drawn), dtype=np.int64)
         groups = self.levels.groups[i]
         for group in range(int(groups.max()) + 1):
@@ -153,9 +153,11 @@ class TableModel:
             choices = np.nonzero(groups == group)[0]
             # stratified: each cell gets its share of the rows, up to one row
             ends = np.cumsum(self.fine[i][choices] + LEAST_SHARE)
-            order = rng.permutation(len(at)) if latent is None else places(latent[at])
-            within = (order + rng.random()) / max(len(at), 1) * ends[-1]
-            cells[at] = choices[np.searchsorted(ends, within, side="right").clip(max=len(choices) - 1)]
+            if within is None:
+                places = (rng.permutation(len(at)) + rng.random()) / max(len(at), 1) * ends[-1]
+            else:
+                places = spread(within[at], rng) * ends[-1]
+            cells[at] = choices[np.searchsorted(ends, places, side="right").clip(max=len(choices) - 1)]
         return _place(axis, cells, rng)
 
     # --- files
