@@ -102,6 +102,7 @@ def _value_sketches(
     from privot.valuation import value_sketches
 
     # said before the noise is simulated, which takes a while
+    require("Values of parties by sketches need", "torch", "torch")
     require("Values of parties by sketches need", "exact", "ot")
     read, trusted = read_sketches([*parties, validation], trust)
     with counting_bar("simulating the noise", quiet=quiet) as tell:
