@@ -38,9 +38,9 @@ in [results](../results/synthesis-images.md#colour-images). **Gender is a miss**
 classifier of the parties' pooled records; *MR*, *OR* and the three kinds of *GTG* rebuild models of coalitions from the
 updates of one federated training (softmax regression), as their papers do: *GTG-Tib* is *GTG* with orders that nobody
 leads by turns, *GTG-Ti* leaves out no round besides. The paper's figure is of CIFAR-10 with a network that it
-does not name, and prints no numbers. The noise of sketches is new in every run: over six runs of ten seeds each the party with
-most wrong labels came last in 10, 9, 9, 8, 8 and 6 of ten, 50 of 60, and by values of the records themselves, without
-noise, in 15 of 16 other seeds: the next party has 15 % of wrong labels where this one has 20 %.""",
+does not name, and prints no numbers. The noise of sketches is new in every run: over six runs of ten seeds each the
+party with most wrong labels came last in 10, 9, 9, 8, 8 and 6 of ten, 50 of 60, and by values of the records
+themselves, without noise, in 15 of 16 other seeds: the next party has 15 % of wrong labels where this one has 20 %.""",
     "wdp-table-2": """The two ε of a row are of different kinds and cannot be compared: that of DP bounds what an
 attacker learns, that of WDP rests on refuted theorems ([Corollary 1](#wdp-corollary-1)).""",
 }
