@@ -48,6 +48,16 @@ def test_verdicts_follow_both_goals(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     result = run.result({"steps": 0, "kinds": ["encoder"], "sets": ["celeba"]})["result"]
     assert [f["verdict"] for f in result["findings"]] == ["not reproduced", "not reproduced"]
     assert "5.0 points are missing" in result["findings"][0]["why"]
+    # an encoder of faces is for faces alone, and where its file is
+    asked.clear()
+    given = {"steps": 0, "kinds": ["face encoder"], "sets": ["cifar10", "celeba"], "epsilons": [10.0, 1.0]}
+    assert run.result(given)["result"]["rows"] == []
+    (tmp_path / "faces-encoder.pt2").write_bytes(b"")
+    run = StudyRun(find_study("privot-colour"), data_folder=tmp_path)
+    found = run.result(given)["result"]
+    assert [(row["data"], row["kind"], row["asked"]) for row in found["rows"]] == [("celeba", "face encoder", 10.0)]
+    assert [f["verdict"] for f in found["findings"]] == ["not reproduced", "not reproduced"]
+    assert any("a public face encoder" in str(words) for words in found["findings"][0].values())
     from privot.studies.product.colour_images import _grid, draw
 
     grid = _grid(result["rows"][0]["shown"])
