@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from privot.evaluation.number_quality import broken_columns, cell_loss, kolmogorov, number_columns
+from privot.errors import UsageError
+from privot.evaluation.number_quality import broken_columns, cell_loss, kolmogorov, mid_quantile, number_columns
 from privot.evaluation.table_quality import evaluate_table, marginal_distances
 from privot.mechanisms import Axis
 from privot.synthesis.tabular.table_model import _place
@@ -152,3 +153,29 @@ def test_an_evaluation_holds_the_figures_as_plain_json() -> None:
     raw = json.loads(json.dumps(report.to_dict()))
     assert len(raw["broken"]) == 1
     assert raw["numbers"][0]["name"] == "dollars"
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60, unique=True), st.floats(0.0, 1.0))
+def test_mid_quantiles_of_distinct_values_are_ordinary_ones(values: list[float], share: float) -> None:
+    # NumPy calls F̃, (k − ½)/n at the kth value, "hazen"
+    wanted = float(np.quantile(values, share, method="hazen"))
+    assert mid_quantile(np.array(values), share) == pytest.approx(wanted, rel=1e-9, abs=1e-6)
+
+
+def test_a_mid_quantile_does_not_jump_with_two_records() -> None:
+    few = np.repeat([0.0, 1.0, 2.0], [49, 2, 49])
+    more = np.repeat([0.0, 1.0, 2.0], [51, 2, 47])
+    assert (float(np.median(few)), float(np.median(more))) == (1.0, 0.0)
+    # by hand: F̃ is .255, .52 and .765 at 0, 1 and 2 of the second
+    assert mid_quantile(few, 0.5) == pytest.approx(1.0)
+    assert mid_quantile(more, 0.5) == pytest.approx((0.5 - 0.255) / (0.52 - 0.255))
+    assert mid_quantile(np.array([3.0, 3.0]), 0.2) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("values", "share", "words"),
+    [([], 0.5, "at least one value"), ([np.nan], 0.5, "finite"), ([1.0], 1.5, "between 0 and 1, got 1.5")],
+)
+def test_a_mid_quantile_of_nothing_is_refused(values: list[float], share: float, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        mid_quantile(np.array(values), share)

@@ -73,13 +73,14 @@ def test_medians_means_and_ranks_of_persons_are_judged(folder: Path, monkeypatch
     monkeypatch.setattr(rand_units, "_made", given(1.0))
     found = findings("privot-rand-units", folder, per_unit=[1, 5])
     # the very records: all but the linear cells are right
-    assert [f["verdict"] for f in found] == ["reproduced"] * 9
+    assert [f["verdict"] for f in found] == ["reproduced"] * 11
     assert asked == [("auto", 1), ("auto", 5), ("linear", 1), ("auto", 1)]
     monkeypatch.setattr(rand_units, "_made", given(1.2))
     verdicts = [f["verdict"] for f in findings("privot-rand-units", folder)]
-    assert verdicts[:3] == ["not reproduced", "reproduced", "reproduced"]
+    # medians by the letter and between values, means, ranks
+    assert verdicts[:4] == ["not reproduced", "not reproduced", "reproduced", "reproduced"]
     monkeypatch.setattr(rand_units, "_made", given(0.7))
-    assert [f["verdict"] for f in findings("privot-rand-units", folder)][:2] == ["not reproduced"] * 2
+    assert [f["verdict"] for f in findings("privot-rand-units", folder)][:3] == ["not reproduced"] * 3
 
 
 def test_a_missing_file_is_said(tmp_path: Path) -> None:
