@@ -210,3 +210,21 @@ def test_what_python_publishes_is_what_the_command_hands_on(fitted: Synthesizer,
     # reading it back needs no vault, and draws the same
     again, _ = Synthesizer.load(folder).sample(300, seed=1)
     assert [str(v) for v in again["age"]] == list(table["age"])
+
+
+@pytest.mark.parametrize(("count", "drowned"), [(60, True), (4000, False)])
+def test_the_report_says_what_noise_drowned(count: int, drowned: bool, tmp_path: Path) -> None:
+    x, y = rows(count)
+    assert y is not None
+    vault = Vault(x, y, clip=CODEC.bound(compact=True), classes=2, adjacency="add-remove",
+                  budget=(1.0, 1e-6))  # fmt: skip
+    made = Synthesizer(1.0, 1e-6, codec=CODEC, seed=0, device="cpu").fit(vault)
+    write_folder(made, tmp_path, 50, seed=1, kind=".csv")
+    said = json.loads((tmp_path / "figures.json").read_text())["drowned"]
+    assert bool(said) == drowned
+    page = (tmp_path / "report.html").read_text()
+    assert ("noise drowns" in page) == drowned
+    if drowned:
+        # the number of records is a released one: about right, and not the private one to the last
+        near = int(said[0].removeprefix("By the released counts, with ").split()[0])
+        assert near == pytest.approx(count, abs=40)

@@ -78,6 +78,8 @@ def _pages(
     open_part = None if measured is None else public_part(measured)
     figures = read_json(folder / FIGURES) if (folder / FIGURES).exists() else {}
     worst = _read(EVALUATION, lambda: _worst(open_part))
+    # sentences about the release itself, before anything was measured
+    worst = _read(FIGURES, lambda: [clean(str(said), 600) for said in figures.get("drowned", [])]) + worst
     _, promise = verdict.in_words(guarantee)
     cards = [
         verdict.promise_card(guarantee, "everything made from this release"),

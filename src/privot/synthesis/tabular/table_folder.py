@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 
 from privot.evaluation.table_figures import Coded, associations, column_shares
 from privot.jobs.released_files import write_bytes, write_json
+from privot.release import Release
+from privot.synthesis.tabular.consistent_marginals import estimate
+from privot.synthesis.tabular.expected_error import expected_errors
+from privot.synthesis.tabular.table_design import TableDesign
 from privot.tables.codec import TableCodec
 from privot.tables.schema import Schema
 from privot.tables.table import Table
@@ -51,9 +55,22 @@ def find_synthetic(folder: Path) -> Path | None:
     return found[0] if found else None
 
 
-def write_figures(folder: Path, rows: NDArray[np.float64], labels: NDArray[np.int64] | None, codec: TableCodec) -> None:
-    """The numbers behind the report's pictures, from synthetic rows: shares of columns, associations of pairs."""
-    write_json(folder / FIGURES, figures_of(rows, labels, codec))
+def write_figures(
+    folder: Path,
+    rows: NDArray[np.float64],
+    labels: NDArray[np.int64] | None,
+    codec: TableCodec,
+    drowned: Sequence[str] = (),
+) -> None:
+    """The numbers behind the report's pictures, from synthetic rows: shares of columns, associations of pairs; and
+    sentences that say what noise drowned (`drowned_of`)."""
+    write_json(folder / FIGURES, figures_of(rows, labels, codec) | {"drowned": list(drowned)})
+
+
+def drowned_of(design: TableDesign, release: Release) -> list[str]:
+    """A sentence for each thing that noise drowned, for as many records as the released counts say there are."""
+    found = expected_errors(design, round(estimate(release).records)).warnings()
+    return [f"By the released counts, {sentence[0].lower()}{sentence[1:]}" for sentence in found]
 
 
 def figures_of(rows: NDArray[np.float64], labels: NDArray[np.int64] | None, codec: TableCodec) -> dict[str, Any]:
