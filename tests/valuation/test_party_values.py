@@ -240,8 +240,8 @@ def test_an_estimate_brought_into_its_range_is_never_further_from_the_truth() ->
         shared = Shared.of(*(one.public for one in drawn))
         sides = [Side(one, shared) for one in drawn]
         pools = _Pools(plan, sides)
-        views = [side.view({n: side.means[n] for n in BY_CLASS}, True) for side in sides]
-        raw = transport_cost(Profile.of_view(views[1]), Profile.of_view(views[0]))
+        profiles, target = pools.profiles([side.means for side in sides])
+        raw = transport_cost(profiles[1], target)
         costs, spread = pools.costs([side.means for side in sides])
         assert costs[1] == pytest.approx(max(0.0, raw))
         assert abs(1.0 - costs[1] / spread - truth) <= abs(1.0 - raw / spread - truth) + 1e-12
