@@ -4,15 +4,17 @@ Moving records between classes costs in proportion to their number, so a few rec
 their count, would be charged in full to the party that happens to have them. With p_i the shares of party i of n_i
 records, p the median of the parties and p′ the shares of the validation side, party i is read as having the shares
 
-    q + a_i (p_i − q),     q = p′ + b (p − p′)
+    r + a_i (p_i − r),     r = p′ + b (p − p′)
 
-where a_i says how certain it is that p_i is not q. With s_i the deviation of the noise and f + 1 classes,
+where b says how clearly all parties differ from the validation side, and a_i how clearly party i differs from all. All
+are most likely to have the shares q = p′ + w (p − p′), w = b + (1 − b) v′/(v + v′), with v and v′ the variances of p and
+p′. With u that of q, s_i the deviation of the noise and f + 1 classes,
 
-    Q_i = Σ_c (p_ic − q_c)²/v_ic,     v_ic = q_c (1 − q_c)/n_i + s_i²,     z_i = (Q_i − f)/√(2f)
+    Q_i = Σ_c (p_ic − q_c)²/v_ic,     v_ic = q_c (1 − q_c)/n_i + s_i² + u_c,     z_i = (Q_i − f)/√(2f)
 
 a_i is 0 for z_i ≤ 1, where chance explains the difference, 1 for z_i ≥ 5, where it does not, and a line between them:
-firm shrinkage, which leaves a clear difference as it is (Gao & Bruce 1997, "WaveShrink with firm shrinkage"). b is the
-same for p and p′. A coalition's shares are moved by the mean of what its parties' shares are moved by, weighted by
+firm shrinkage, which leaves a clear difference as it is (Gao & Bruce 1997, "WaveShrink with firm shrinkage"). b is
+the same of p − p′, with the variance v + v′. A coalition's shares are moved by the mean of what its parties' shares are moved by, weighted by
 records. On plain records nothing is read anew: shares are what they are.
 """
 
@@ -50,23 +52,36 @@ class CountedShares:
         """The variance by noise and by the choice of records, if these are the shares without either."""
         return share * (1.0 - share) / self.records + self.noise
 
-    def read(self, goal: Array) -> Array:
-        """The shares above, where q is `goal`."""
-        return goal + certainty(self.share - goal, self.variance(goal)) * (self.share - goal)
+    def read(self, common: CommonShares) -> Array:
+        """The shares above."""
+        clear = clarity(self.share - common.likely, self.variance(common.likely) + common.variance)
+        return common.read + clear * (self.share - common.read)
 
 
-def common_shares(parties: Sequence[CountedShares], validation: CountedShares) -> Array:
-    """The shares q that parties have unless their own are clearly different."""
-    middle = np.median([one.share for one in parties], axis=0)
-    middle = middle / middle.sum() if middle.sum() > 0.0 else validation.share
-    both = (middle + validation.share) / 2.0
-    variance = MEDIAN * np.mean([one.variance(both) for one in parties], axis=0) / len(parties)
-    gap = middle - validation.share
-    return np.asarray(validation.share + certainty(gap, variance + validation.variance(both)) * gap)
+@dataclass(frozen=True, eq=False)
+class CommonShares:
+    """What all parties have in common: r, q and the variance u of q, of the formula above."""
+
+    read: Array
+    likely: Array
+    variance: Array
+
+    @classmethod
+    def of(cls, parties: Sequence[CountedShares], validation: CountedShares) -> CommonShares:
+        """From the parties and the validation side."""
+        middle = np.median([one.share for one in parties], axis=0)
+        middle = middle / middle.sum() if middle.sum() > 0.0 else validation.share
+        both = (middle + validation.share) / 2.0
+        theirs, gap = validation.variance(both), middle - validation.share
+        mine = MEDIAN * np.mean([one.variance(both) for one in parties], axis=0) / len(parties)
+        clear = clarity(gap, mine + theirs)
+        weight = clear + (1.0 - clear) * theirs / np.maximum(mine + theirs, 1e-300)
+        variance = (1.0 - weight) ** 2 * theirs + weight**2 * mine
+        return cls(validation.share + clear * gap, validation.share + weight * gap, variance)
 
 
-def certainty(gap: Array, variance: Array) -> float:
-    """How certain it is that a difference of shares is not chance, from 0 to 1: a_i above."""
+def clarity(gap: Array, variance: Array) -> float:
+    """How clearly a difference of shares is more than chance, from 0 to 1: a_i above."""
     there = variance > 0.0
     free = float(np.count_nonzero(there) - 1)
     if free < 1.0:

@@ -31,7 +31,7 @@ from privot.federation.sketches.sketch_matrix import copies
 from privot.federation.sketches.sketch_simulation import BY_CLASS, Means, Side, noise_free
 from privot.guarantee import Guarantee
 from privot.valuation.class_profiles import Profile, ProfileSums, transport_cost
-from privot.valuation.class_shares import CountedShares, common_shares, moved_by
+from privot.valuation.class_shares import CommonShares, CountedShares, moved_by
 from privot.valuation.labelled_records import Array, LabelledRecords, as_labelled
 from privot.valuation.shapley import CoalitionPlan
 
@@ -245,8 +245,8 @@ class _Pools:
             seen[coalition] = Profile.of_view(pool.view(pooled, noisy))
 
         parties = [_counted(seen[1 << i], side, noisy) for i, side in enumerate(self.sides[1:])]
-        goal = common_shares(parties, _counted(target, self.sides[0], noisy))
-        moved = np.stack([party.read(goal) - party.share for party in parties])
+        common = CommonShares.of(parties, _counted(target, self.sides[0], noisy))
+        moved = np.stack([party.read(common) - party.share for party in parties])
         return {c: moved_by(profile, self.weights[c] @ moved) for c, profile in seen.items()}, target
 
 
