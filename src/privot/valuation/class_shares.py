@@ -6,16 +6,16 @@ records, p the median of the parties and p′ the shares of the validation side,
 
     r + a_i (p_i − r),     r = p′ + b (p − p′)
 
-where b says how clearly all parties differ from the validation side, and a_i how clearly party i differs from all. All
-are most likely to have the shares q = p′ + w (p − p′), w = b + (1 − b) v′/(v + v′), with v and v′ the variances of p and
-p′. With u that of q, s_i the deviation of the noise and f + 1 classes,
+where b says how clearly all parties differ from the validation side, and a_i how clearly party i differs from all.
+With v and v′ the variances of p and p′, all are most likely to have the shares q = p′ + w (p − p′), of variance u,
+w = b + (1 − b) v′/(v + v′). With s_i the deviation of the noise and f + 1 classes,
 
     Q_i = Σ_c (p_ic − q_c)²/v_ic,     v_ic = q_c (1 − q_c)/n_i + s_i² + u_c,     z_i = (Q_i − f)/√(2f)
 
 a_i is 0 for z_i ≤ 1, where chance explains the difference, 1 for z_i ≥ 5, where it does not, and a line between them:
 firm shrinkage, which leaves a clear difference as it is (Gao & Bruce 1997, "WaveShrink with firm shrinkage"). b is
-the same of p − p′, with the variance v + v′. A coalition's shares are moved by the mean of what its parties' shares are moved by, weighted by
-records. On plain records nothing is read anew: shares are what they are.
+the same of p − p′, with the variance v + v′. A coalition's shares are moved by the mean of what its parties' shares are
+moved by, weighted by records. On plain records nothing is read anew: shares are what they are.
 """
 
 from __future__ import annotations
