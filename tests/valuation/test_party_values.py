@@ -240,8 +240,8 @@ def test_an_estimate_brought_into_its_range_is_never_further_from_the_truth() ->
         shared = Shared.of(*(one.public for one in drawn))
         sides = [Side(one, shared) for one in drawn]
         pools = _Pools(plan, sides)
-        views = [side.view({n: side.means[n] for n in BY_CLASS}, True) for side in sides]
-        raw = transport_cost(Profile.of_view(views[1]), Profile.of_view(views[0]))
+        profiles, target = pools.profiles([side.means for side in sides])
+        raw = transport_cost(profiles[1], target)
         costs, spread = pools.costs([side.means for side in sides])
         assert costs[1] == pytest.approx(max(0.0, raw))
         assert abs(1.0 - costs[1] / spread - truth) <= abs(1.0 - raw / spread - truth) + 1e-12
@@ -345,3 +345,18 @@ def test_parties_are_ranked_by_their_share_of_wrong_labels() -> None:
         parties.append(sketched(Labelled.of(data.x, y, "P"), 3.0))
     value = value_sketches(parties, hub, draws=0).value
     assert value[0] > value[1] + 0.01 > value[2] + 0.02
+
+
+def test_a_few_records_too_many_of_a_class_cost_nothing_and_many_cost_what_they_do() -> None:
+    hub, g = some(3000, 0), np.random.default_rng(5)
+
+    def drawn(share: list[float], seed: int) -> Labelled:
+        y = g.choice(3, 600, p=share)
+        return Labelled.of(MIDDLES[y] + 0.2 * np.random.default_rng(seed).normal(size=(600, 3)), y, "P")
+
+    parties = [drawn([1 / 3] * 3, 1), drawn([1 / 3] * 3, 2), drawn([1 / 3] * 3, 3), drawn([0.7, 0.15, 0.15], 4)]
+    exact = value_records(parties, hub)
+    found = value_sketches([sketched(p, 0.5) for p in parties], sketched(hub, 0.5), draws=0)
+    # alone, the three cost what their classes' means are off; the tilted one still pays for all that it has too many
+    assert (found.distance[:3] < 0.5 * exact.distance[:3]).all()
+    assert found.distance[3] == pytest.approx(exact.distance[3], rel=0.02)

@@ -31,6 +31,7 @@ from privot.federation.sketches.sketch_matrix import copies
 from privot.federation.sketches.sketch_simulation import BY_CLASS, Means, Side, noise_free
 from privot.guarantee import Guarantee
 from privot.valuation.class_profiles import Profile, ProfileSums, transport_cost
+from privot.valuation.class_shares import CommonShares, CountedShares, moved_by
 from privot.valuation.labelled_records import Array, LabelledRecords, as_labelled
 from privot.valuation.shapley import CoalitionPlan
 
@@ -230,15 +231,29 @@ class _Pools:
 
     def costs(self, means: Sequence[Means], noisy: bool = True) -> tuple[dict[int, float], float]:
         """(T by coalition, T(∅, V)), from the means of the validation side and of every party after it."""
+        profiles, target = self.profiles(means, noisy)
+        return _costs(self.plan, profiles.__getitem__, target), target.spread()
+
+    def profiles(self, means: Sequence[Means], noisy: bool = True) -> tuple[dict[int, Profile], Profile]:
+        """The profiles of coalitions, with their shares as `class_shares` reads them, and of the validation side."""
         target = Profile.of_view(self.sides[0].view({n: means[0][n] for n in BY_CLASS}, noisy))
         # the other blocks are not needed, and projecting them onto the simplex takes time
         stacked = {n: np.stack([m[n] for m in means[1:]]) for n in BY_CLASS}
-
-        def profile(coalition: int) -> Profile:
+        seen = {}
+        for coalition, pool in self.pools.items():
             pooled = {n: self.weights[coalition] @ block for n, block in stacked.items()}
-            return Profile.of_view(self.pools[coalition].view(pooled, noisy))
+            seen[coalition] = Profile.of_view(pool.view(pooled, noisy))
 
-        return _costs(self.plan, profile, target), target.spread()
+        parties = [_counted(seen[1 << i], side, noisy) for i, side in enumerate(self.sides[1:])]
+        common = CommonShares.of(parties, _counted(target, self.sides[0], noisy))
+        moved = np.stack([party.read(common) - party.share for party in parties])
+        return {c: moved_by(profile, self.weights[c] @ moved) for c, profile in seen.items()}, target
+
+
+def _counted(profile: Profile, side: Side, noisy: bool) -> CountedShares:
+    """The shares of a side with the noise of a class's count, which is the sum over its knots."""
+    noise = noisy * len(side.shared.knots) * side.deviation["shells"] ** 2
+    return CountedShares.of(profile, side.parts, noise, side.records)
 
 
 def _stand_ins(sides: Sequence[Side], generator: np.random.Generator) -> list[Means]:
