@@ -92,6 +92,12 @@ def test_parts_of_other_settings_are_not_used(own: Study, tmp_path: Path) -> Non
     assert calls == ["own-study 0", "own-study 0", "own-study 1", "own-study 2"]
 
 
+def test_a_data_set_that_is_none_is_refused_with_the_names_of_those_there_are() -> None:
+    # brackets, as in a list of another language
+    with pytest.raises(UsageError, match=r'knows no data set .*\["celeba"\].*: name some of .*mnist.* with commas'):
+        StudyRun(find_study("privot-colour")).result({"sets": ['["celeba"]']})
+
+
 def test_a_result_says_where_it_comes_from_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
     record = StudyRun(TABLE, out=tmp_path, seed=4).result()
     assert {"date", "commit", "versions", "machine", "device", "seconds"} <= record.keys()

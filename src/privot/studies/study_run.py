@@ -67,6 +67,9 @@ class StudyRun:
 
     def data(self, name: str) -> Path:
         """The file of a data set; raises `MissingDataError` if it is not at hand."""
+        if name not in DATA_SETS:
+            known = ", ".join(DATA_SETS)
+            raise UsageError(f"{self.study.name} knows no data set {brief(name)}: name some of {known}, with commas.")
         file = DATA_SETS[name]
         if self.data_folder is None or not (self.data_folder / file).is_file():
             raise MissingDataError(f"{self.study.name} needs {file}: name the folder that holds it (--data DIR).")
