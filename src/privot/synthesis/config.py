@@ -32,6 +32,7 @@ class SynthesisConfig:
     records: int | None = None
     features: FeatureMap | None = None
     encoder: PublicEncoder | None = None
+    label_encoder: PublicEncoder | None = None
     public: PublicImages | None = None
     rules: Rules | None = None
     options: Mapping[str, Any] | None = None
@@ -44,7 +45,7 @@ class SynthesisConfig:
     def to_dict(self) -> dict[str, Any]:
         """The public choices that sampling and reading back need, as plain JSON types."""
         # named only where there are some: without them everything is written as it always was
-        public = {} if self.public is None else {"public": self.public.to_dict()}
+        some = {"public": self.public, "label_encoder": self.label_encoder}
         return {
             "epsilon": float(self.epsilon),
             "delta": float(self.delta),
@@ -57,7 +58,7 @@ class SynthesisConfig:
             "options": None if self.options is None else dict(self.options),
             "codec": None if self.codec is None else self.codec.to_dict(),
             "class_names": None if self.class_names is None else [str(name) for name in self.class_names],
-            **public,
+            **{name: given.to_dict() for name, given in some.items() if given is not None},
         }
 
     @classmethod
@@ -67,6 +68,7 @@ class SynthesisConfig:
             held = dict(fields)
             # features are not evaluated any more; a labeller that needs the encoder names it itself (`saved_model`)
             held.pop("encoder", None)
+            held.pop("label_encoder", None)
             # nor are public images needed any more
             held.pop("public", None)
             codec, names = held.pop("codec"), held.get("class_names")

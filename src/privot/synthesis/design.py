@@ -22,7 +22,8 @@ from privot.jobs.job import Job
 from privot.mechanisms import Facts
 from privot.release import Release
 from privot.synthesis.defaults.problem_and_rules import Rules
-from privot.synthesis.features.encoder_features import codes_among
+from privot.synthesis.encoders.public_encoder import PublicEncoder
+from privot.synthesis.features.encoder_features import code_width, codes_among
 from privot.synthesis.job_files import CHOICE, LABELS
 from privot.synthesis.refinement.relabelling import Labelling
 from privot.synthesis.refinement.warp_selection import WarpSelection
@@ -98,12 +99,15 @@ class GeneratorDesign:
         labelling = self.labelling
         if labelling is None or labelling.kind != "encoder":
             return
-        codes = codes_among(getattr(self.mechanism, "maps", ()))
-        if codes is None:
+        known = codes_among(getattr(self.mechanism, "maps", ()))
+        if known is None:
             raise UsageError("Labels by the codes of an encoder need the encoder: give it, or leave out the labelling.")
-        if codes.width != labelling.columns:
+        width = known.width
+        if labelling.encoder is not None:
+            width = code_width(PublicEncoder.from_dict(labelling.encoder), known.shape)
+        if width != labelling.columns:
             raise UsageError(
-                f"The labelling is for codes of {labelling.columns} numbers, those of the encoder have {codes.width}."
+                f"The labelling is for codes of {labelling.columns} numbers, those of the encoder have {width}."
             )
 
     @property
@@ -120,6 +124,15 @@ class GeneratorDesign:
     def labelling(self) -> Labelling | None:
         """How samples get their labels, if a later release pays for it."""
         return Labelling.from_dict(self.rules.options.get("labelling"))
+
+    @property
+    def label_encoder(self) -> PublicEncoder | None:
+        """The encoder whose codes label samples: the one that the labelling names, else that of the first release."""
+        labelling = self.labelling
+        if labelling is not None and labelling.encoder is not None:
+            return PublicEncoder.from_dict(labelling.encoder)
+        known = codes_among(getattr(self.mechanism, "maps", ()))
+        return None if known is None else known.encoder
 
     @property
     def labels_leaves(self) -> bool:

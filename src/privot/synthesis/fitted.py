@@ -14,6 +14,7 @@ from privot.errors import UsageError
 from privot.mechanisms import FeatureMap
 from privot.synthesis.design import shares
 from privot.synthesis.generators.generator import Generator
+from privot.synthesis.generators.joined_pairs import joined_pairs
 from privot.synthesis.generators.record_scale import RecordScale
 from privot.synthesis.public.public_means import PublicUse
 from privot.synthesis.refinement.relabelling import Labeller, labels_of
@@ -64,9 +65,13 @@ class FittedGenerator:
         """The upper end."""
         return self.span[1]
 
-    def sample(self, n: int, labels: Any = None, seed: int | None = None) -> Samples:
-        """`n` records of shape (n, dim) and their labels of shape (n,), None where there are none."""
+    def sample(self, n: int, labels: Any = None, seed: int | None = None, joined: float = 0.0) -> Samples:
+        """`n` records of shape (n, dim) and their labels of shape (n,), None where there are none.
+
+        A share `joined` of them, drawn at random, is joined of two each (`joined_pairs`) and named by the labeller.
+        """
         n = arguments.whole("The number of samples", n, 1)
+        self._check_joined(joined, labels)
         random = np.random.default_rng(None if seed is None else check_seed(seed))
         if labels is None:
             y = random.permutation(shares(self.counts, n))
@@ -79,19 +84,34 @@ class FittedGenerator:
         own = self.labeller is not None and labels is None
         parts = []
         for start in range(0, n, _SAMPLE_ROWS):
-            x, marks = self._made(y[start : start + _SAMPLE_ROWS], random, own)
+            x, marks = self._made(y[start : start + _SAMPLE_ROWS], random, own, joined)
             if own:
                 y[start : start + _SAMPLE_ROWS] = marks
             parts.append(x)
         return np.concatenate(parts), y if self.labels else None
 
-    def _made(self, y: NDArray[np.int64], random: np.random.Generator, own: bool) -> tuple[Any, NDArray[np.int64]]:
+    def _check_joined(self, joined: float, labels: Any) -> None:
+        if not 0.0 <= joined <= 1.0:
+            raise UsageError(f"The share of samples that are joined of two must lie between 0 and 1, got {joined!r}.")
+        if joined and self.labeller is None:
+            raise UsageError(
+                "Samples are joined of two only where a classifier says what came out: none does here, so leave that out."
+            )
+        if joined and labels is not None:
+            raise UsageError("What samples that are joined of two show is found, not asked for: leave out the labels.")
+
+    def _made(
+        self, y: NDArray[np.int64], random: np.random.Generator, own: bool, joined: float = 0.0
+    ) -> tuple[Any, NDArray[np.int64]]:
         """Records of the classes `y`, and their labels: those of the labeller, or `y`."""
         device = next(self.generator.parameters()).device
         scale, part = RecordScale.of(self.features or self, device), torch.from_numpy(y).to(device)
         z = random.standard_normal((len(part), self.generator.latent)).astype(np.float32)
         with torch.no_grad():
             made = scale.to_records(self.generator(torch.from_numpy(z).to(device), part))
+            if joined:
+                assert self.labeller is not None
+                made = joined_pairs(made, self.labeller.shape, joined, random)
             if own:
                 assert self.labeller is not None
                 y = labels_of(self.labeller, made).cpu().numpy()

@@ -36,6 +36,8 @@ def plan(config: SynthesisConfig, facts: Facts) -> Design:
         )
     if config.encoder is not None and config.features is not None:
         raise UsageError("Give features or an encoder, not both: a Stack joins EncoderFeatures with other maps.")
+    if config.label_encoder is not None and config.encoder is None:
+        raise UsageError("An encoder for labels stands beside one for pictures: give that one too, or leave it out.")
     check_given(config.public, config.method, config.shape, config.codec is not None)
     return method_of(config).plan(config, facts)
 

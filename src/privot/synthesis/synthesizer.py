@@ -60,6 +60,9 @@ class Synthesizer(PaidFit):
         released beside the others, in the same release (embedding, images only), and a classifier of its codes, tuned
         on the records in a second release, labels samples of colour images. The guarantee assumes that the network was
         not trained on these records.
+    label_encoder
+        Another `PublicEncoder`, beside `encoder`, whose codes label samples in place of that one's: nothing is trained
+        through it, so it may be larger, or take larger images.
     public
         `PublicImages`, images of any kind that are public and hold none of these records, of the same shape and range
         (embedding, images only). Where they have labels of the same classes, the means of their classes are mixed into
@@ -125,6 +128,7 @@ class Synthesizer(PaidFit):
         records: int | None = None,
         features: FeatureMap | None = None,
         encoder: PublicEncoder | None = None,
+        label_encoder: PublicEncoder | None = None,
         public: PublicImages | None = None,
         rules: Rules | None = None,
         options: Mapping[str, Any] | None = None,
@@ -143,6 +147,7 @@ class Synthesizer(PaidFit):
         self.records = records
         self.features = features
         self.encoder = encoder
+        self.label_encoder = label_encoder
         self.public = public
         self.rules = rules
         self.options = options
@@ -160,6 +165,7 @@ class Synthesizer(PaidFit):
         *,
         where: Where | None = None,
         frame: str | None = None,
+        joined: float = 0.0,
     ) -> Any:
         """`n` synthetic records and their labels; needs no vault and costs nothing.
 
@@ -178,6 +184,10 @@ class Synthesizer(PaidFit):
         frame
             Of a table, "pandas", "polars" or "arrow" gives a DataFrame of that kind, and "table" a `Table`. Unless
             given, it is what the vault was made from.
+        joined
+            Of images whose labels a classifier gives (`labeller_`), the share of samples that are joined of two along a
+            soft border and labelled then. A network learns more from samples half of which are joined; they look less
+            like records.
 
         Returns
         -------
@@ -199,6 +209,8 @@ class Synthesizer(PaidFit):
             Rows that satisfy them are so rare that too many would have to be drawn; the sentence says how rare.
         """
         fitted = self._fitted
+        if joined and not isinstance(fitted, FittedGenerator):
+            raise UsageError("Rows of tables are not joined of two, as images may be: leave that out.")
         if isinstance(fitted, FittedRelated):
             tables, _ = fitted.sample(n, labels, seed, where)
             if frame in (None, "table"):
@@ -208,7 +220,7 @@ class Synthesizer(PaidFit):
         if not isinstance(fitted, FittedTable):
             if frame is not None or where is not None:
                 raise UsageError("Only a table with a schema has columns to name: leave out frame and where.")
-            return fitted.sample(n, labels, seed)
+            return fitted.sample(n, labels, seed, joined)
         form = fitted.form
         if frame is not None:
             form = None if frame == "table" else form if form and form.kind == frame else FrameForm(frame)

@@ -27,6 +27,13 @@ def sample(
             metavar="CONDITION", help="Condition on a column of a table: sex=F, 'age>=65', income!=; may be repeated."
         ),
     ] = None,
+    joined: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            help="Share of images that are joined of two and labelled then, for training classifiers: 0.5, say.",
+        ),
+    ] = 0.0,
     seed: Annotated[int | None, typer.Option(help="Seed; the same seed draws the same records.")] = None,
     device: Device = "cpu",
     spreadsheet_safe: SpreadsheetSafe = False,
@@ -36,6 +43,7 @@ def sample(
 
     Examples: privot sample digits-synth -n 10000 --out more.npz; privot sample census-synth --count 500 --out more.csv;
     privot sample digits-synth -n 200 --out pictures;
+    privot sample faces-synth -n 100000 --joined 0.5 --out train.npz;
     privot sample census-synth --where sex=F --where 'age>=65' --out women.csv
     """
     from privot.cli.printing.progress import counting_bar
@@ -57,7 +65,7 @@ def sample(
     for kind in written if spreadsheet_safe else []:
         check_spreadsheet_safe(kind)
     with counting_bar("drawing samples", quiet=as_json) as tell:
-        rows = write_drawn(synthesizer, out, n, seed, spreadsheet_safe, tell, where, kinds)
+        rows = write_drawn(synthesizer, out, n, seed, spreadsheet_safe, tell, where, kinds, joined)
     if as_json:
         tables = {} if rows is None else {"tables": rows}
         print_json({"out": str(out), "samples": n, **tables, "guarantee": synthesizer.guarantee_.to_dict()})

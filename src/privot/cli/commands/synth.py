@@ -80,6 +80,19 @@ def synth(
     encoder_size: Annotated[
         int | None, typer.Option(metavar="N", help="Side of the images that the encoder takes. Default: DATA's own.")
     ] = None,
+    label_encoder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Another public network, whose codes label samples of colour images in place of the encoder's.",
+        ),
+    ] = None,
+    label_encoder_range: Annotated[
+        str | None, typer.Option(metavar="LOW,HIGH", help="What it takes for black and white. Default: 0,1.")
+    ] = None,
+    label_encoder_size: Annotated[
+        int | None, typer.Option(metavar="N", help="Side of the images that it takes. Default: DATA's own.")
+    ] = None,
     public: shared.PublicFile = None,
     clip: Annotated[
         float | None, typer.Option(help="Norm bound per record (sliced). Default: 0.35·√columns·range.")
@@ -104,8 +117,8 @@ def synth(
     Data that do not fit in memory: privot synth 'visits/*.parquet' --schema schema.json … --dry-run, then without it;
     privot synth postgresql://host/db --query 'SELECT …' --schema schema.json --ledger visits.ledger ….
 
-    To resume an interrupted job: privot synth --resume --out DIR. No other option but --encoder and --public has to be
-    repeated.
+    To resume an interrupted job: privot synth --resume --out DIR. Only --encoder, --label-encoder and --public have to
+    be repeated.
 
     Baselines without privacy, on open data: privot synth digits --method sliced --epsilon inf --open --out open-digits.
 
@@ -137,6 +150,7 @@ def synth(
         device=device, ledger=ledger, resume=resume, pay_again=pay_again, new_records=new_records, classes=classes,
         shape=shape, value_range=value_range, records=records, samples=samples, spreadsheet_safe=spreadsheet_safe,
         steps=steps, settings=set_, clip=clip, encoder=encoder, encoder_range=encoder_range, encoder_size=encoder_size,
+        label_encoder=label_encoder, label_encoder_range=label_encoder_range, label_encoder_size=label_encoder_size,
         public=public, allow_unproven=allow_unproven, checkpoint=checkpoint, seed=seed,
         as_json=as_json, partitions=PartitionOptions(query, partitions, engine, scheduler, workers),
         units=UnitOptions(unit, per_unit, unit_file),

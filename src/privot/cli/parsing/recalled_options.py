@@ -103,7 +103,7 @@ def recalled(arguments: list[str], commands: Any) -> tuple[list[str], str]:
 
 def _names_code(entry: list[str]) -> bool:
     """Whether an entry names, or describes, code or a network that a file would have read."""
-    return entry[0].startswith("--encoder") or (entry[0] == "--network" and ":" in entry[1])
+    return entry[0].startswith(("--encoder", "--label-encoder")) or (entry[0] == "--network" and ":" in entry[1])
 
 
 def _note(out: Path, data: list[str], options: dict[str, str]) -> str:

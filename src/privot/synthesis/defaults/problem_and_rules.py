@@ -36,6 +36,8 @@ class Problem:
     """Whether a mean of all records is released beside those of the classes."""
     codes: int | None = None
     """The numbers that a public encoder makes of an image; None where none is given."""
+    label_codes: int | None = None
+    """The same of the encoder that samples are labelled by, where that is another one."""
     leaves: bool = False
     """Whether samples are pictures of leaves with labels that were tuned on records (`has_leaves`)."""
 

@@ -87,10 +87,11 @@ def labelling_of(problem: Problem, share: float) -> Labelling:
     if not 0.0 < share < 1.0:
         raise UsageError(f"The share of the budget for labels must lie strictly between 0 and 1, got {share!r}.")
     if _encoded(problem):
-        assert problem.codes is not None
+        codes = problem.label_codes or problem.codes
+        assert codes is not None
         sigma = problem.sigma / math.sqrt(share)
         length = min(ENCODED_LONGEST, ENCODED_LENGTH * _all_records(problem) / sigma)
-        return Labelling(sigma, ENCODED_STEPS, length, problem.codes, ENCODED_SAMPLES, "encoder")
+        return Labelling(sigma, ENCODED_STEPS, length, codes, ENCODED_SAMPLES, "encoder")
     if _scattered(problem):
         sigma = problem.sigma / math.sqrt(share)
         noise = sigma / (problem.records_a_class * problem.classes)
@@ -106,7 +107,8 @@ def labelling_of(problem: Problem, share: float) -> Labelling:
 
 def _encoded(problem: Problem) -> bool:
     """Whether a labeller sees the codes of an encoder: of three colours, where one is given that is small enough."""
-    if problem.codes is None or problem.codes >= MAX_SIZE or not is_image(problem):
+    codes = problem.label_codes or problem.codes
+    if codes is None or codes >= MAX_SIZE or not is_image(problem):
         return False
     assert problem.shape is not None
     return image_axes(problem.shape).channels == 3

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -134,7 +134,7 @@ class PublicEncoder:
         return {"digest": self.digest, "size": self.size, "range": list(self.value_range)}
 
     @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> PublicEncoder:
+    def from_dict(cls, fields: Mapping[str, Any]) -> PublicEncoder:
         """The encoder that `to_dict` described, if this process has read its file."""
         held = _LOADED.get(str(fields["digest"]))
         if held is None:

@@ -23,6 +23,11 @@ class ClassifiedMap(Protocol):
         ...
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """The public shape of an image."""
+        ...
+
+    @property
     def size(self) -> int:
         """Numbers in φ(x)."""
         ...
@@ -64,6 +69,11 @@ class LinearClassifier(ABC):
     def dim(self) -> int:
         """Columns of a record."""
         return self.map.dim
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The public shape of an image."""
+        return self.map.shape
 
     @property
     def classes(self) -> int:

@@ -21,6 +21,7 @@ from privot.guarantee import Adjacency
 from privot.jobs.charges import Spent
 from privot.jobs.job import RELEASE, Job
 from privot.mechanisms import Facts, FeatureMap, MeanEmbedding
+from privot.mechanisms.gradients.linear_head import MAX_SIZE
 from privot.mechanisms.mechanism import refuse_unit
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
@@ -155,13 +156,14 @@ class EmbeddingMethod:
             raise UsageError("The rules already say what is released and labelled: leave out the options.")
         sigma = self._whole(config, facts)
         codes = None if config.encoder is None or shape is None else code_width(config.encoder, shape)
+        named = None if config.label_encoder is None or shape is None else code_width(config.label_encoder, shape)
         if config.public is not None:
             # the planner has refused public images of records without a shape
             assert shape is not None
             config.public.check(shape, config.low, config.high)
             if options.get("common") or (config.rules is not None and config.rules.options.get("common")):
                 raise UsageError("Public images are not mixed into a mean of all records: leave one of the two out.")
-        problem = Problem(facts.dim, classes, sigma, records, shape, device, codes=codes)
+        problem = Problem(facts.dim, classes, sigma, records, shape, device, codes=codes, label_codes=named)
         problem = replace(problem, common=self._has_common_mean(config, problem, facts, options))
         if problem.common and config.features is not None:
             raise UsageError("A mean of all records has a map of its own: leave it out, or the features.")
@@ -253,6 +255,15 @@ class EmbeddingMethod:
             if "labelled" in options:
                 labelling = labelling_of(problem, options["labelled"]) if options["labelled"] else None
             selection = choose_warp_selection(problem, facts.adjacency) if labelled else None
+        if config.label_encoder is not None:
+            if labelling is None or labelling.kind != "encoder":
+                raise UsageError(
+                    "Nothing is labelled by the codes of an encoder here: that is for colour images of several classes "
+                    f"without a unit, and for fewer than {MAX_SIZE} codes. Leave out the encoder for labels."
+                )
+            labelling = replace(labelling, encoder=config.label_encoder.to_dict())
+        elif labelling is not None and labelling.encoder is not None:
+            raise UsageError("These rules label samples by an encoder of their own: give it for labels.")
         if labelling is not None:
             refuse_unit(facts, "The tuning of labels")
         return labelling, selection
@@ -263,6 +274,9 @@ class EmbeddingMethod:
         given = None if config.public is None else config.public.to_dict()
         if design.public != given:
             raise DataError("This synthesis was designed with other public images, or with none: give the same.")
+        labels = None if config.label_encoder is None else config.label_encoder.to_dict()
+        if labels != (None if design.labelling is None else design.labelling.encoder):
+            raise DataError("This synthesis was designed with another encoder for labels, or with none: give the same.")
         return design
 
     def run(self, run: SynthesisRun) -> Outcome:

@@ -14,7 +14,6 @@ import torch
 from privot.mechanisms.accuracy_counts import CorrectCounts
 from privot.mechanisms.gradients.linear_head import TunedHead
 from privot.synthesis.defaults.problem_and_rules import ASSUMED_RECORDS
-from privot.synthesis.features.encoder_features import codes_among
 from privot.synthesis.features.fourier import to_unit
 from privot.synthesis.features.linear_classifier import LinearClassifier
 from privot.synthesis.features.network_features import NetworkFeatures
@@ -71,9 +70,8 @@ def relabel(run: SynthesisRun, outcome: Outcome, labelling: Labelling, made_from
     """Label samples by a classifier that starts from samples and is tuned on the records."""
     design, fitted, folder = run.design, generator_of(outcome), run.payments.folder
     path = None if folder is None else folder / LESSON
-    # that of the first release, whose file a resumed job was given again
-    known = codes_among(getattr(design.mechanism, "maps", ()))
-    encoder = None if known is None else known.encoder
+    # a resumed job was given its file again
+    encoder = design.label_encoder
     if path is not None and path.exists():
         pretrained = PretrainedLabeller.load(path, made_from)
         pretrained.check(labelling, encoder)

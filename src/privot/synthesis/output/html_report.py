@@ -287,11 +287,22 @@ def _command(guarantee: Guarantee, params: Mapping[str, Any], learned: Mapping[s
             words += ["--classes", str(int(learned["generator"]["classes"]))]
         words += ["--records", str(int(params["records"]))] if params.get("records") else []
     words += ["--public", "FILE"] if params.get("public") else []
+    for name in ("encoder", "label_encoder"):
+        words += _encoder_words(f"--{name.replace('_', '-')}", params.get(name))
     if guarantee.unit is not None:
         words += ["--unit", guarantee.unit.name, "--per-unit", str(guarantee.unit.rows)]
     for name, value in (params.get("options") or {}).items():
         words += ["--set", f"{name}={value}"]
     return clean(shlex.join([*words, "--out", "DIR"]), 2000)
+
+
+def _encoder_words(option: str, given: Any) -> list[str]:
+    """The options that name a public encoder, as its `to_dict` describes it; the file is the user's to name."""
+    if given is None:
+        return []
+    low, high = given["range"]
+    size = [] if given["size"] is None else [f"{option}-size", str(int(given["size"]))]
+    return [option, "FILE", f"{option}-range", f"{float(low):g},{float(high):g}", *size]
 
 
 def _labelled(labeller: Any) -> str:

@@ -67,15 +67,19 @@ def write_drawn(
     progress: Callable[[int, int], None] | None = None,
     where: Sequence[str] | None = None,
     kinds: Mapping[str, str] | None = None,
+    joined: float = 0.0,
 ) -> dict[str, int] | None:
     """`n` samples, as `path`'s ending says: arrays, or the columns and types of a table (see `write_table`).
 
-    Without an ending it is a new folder of PNG files, by class name; `progress` hears (images written, in all). `where`
-    states conditions on the rows of a table. Related tables become a new folder with a file for each, of the endings in
-    `kinds` (.csv unless given); the number of rows of each is returned.
+    Without an ending it is a new folder of PNG files, by class name; `progress` hears (images written, in all).
+    `where` states conditions on the rows of a table; `joined` is the share of images that are joined of two. Related
+    tables become a new folder with a file for each, of the endings in `kinds` (.csv unless given); the number of rows
+    of each is returned.
     """
     if spreadsheet_safe and synthesizer.codec is None:
         raise UsageError("Only tables with a schema hold text that a spreadsheet could read as a formula.")
+    if joined and synthesizer.codec is not None:
+        raise UsageError("Rows of tables are not joined of two, as images may be: leave out --joined.")
     images = synthesizer.codec is None and not path.suffix
     if images:
         check_image_folder(path, synthesizer.shape)
@@ -83,7 +87,8 @@ def write_drawn(
         endings = dict.fromkeys(synthesizer.codec.names, related.ENDINGS[0]) | dict(kinds or {})
         made = synthesizer.sample(n, seed=seed, where=where or None, frame="table")
         return related.write_tables(path, made, synthesizer.codec, endings, spreadsheet_safe)
-    x, y = synthesizer.sample(n, seed=seed, where=where or None, frame=None if synthesizer.codec is None else "table")
+    frame = None if synthesizer.codec is None else "table"
+    x, y = synthesizer.sample(n, seed=seed, where=where or None, frame=frame, joined=joined)
     if synthesizer.codec is not None:
         tables.write_drawn(path, x, synthesizer.codec, spreadsheet_safe)
     elif images:

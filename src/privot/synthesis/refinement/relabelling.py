@@ -69,7 +69,9 @@ class Labelling:
     samples: int
     kind: str = "network"
     """What the classifier sees: the output of a "network" trained on samples, or averages of wavelets, standardised by
-    samples ("scattering"), or the codes of the public "encoder" whose features are released first."""
+    samples ("scattering"), or the codes of a public "encoder"."""
+    encoder: Mapping[str, Any] | None = None
+    """For "encoder", which one (`PublicEncoder.to_dict`); None: the one whose features are released first."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -79,10 +81,12 @@ class Labelling:
             raise UsageError(f"The steps of a labeller must have a length above 0, got {self.length!r}.")
         for name, least in (("rounds", 1), ("columns", 1), ("samples", 20)):
             arguments.whole(f"The {name} of a labeller", getattr(self, name), least)
+        if self.encoder is not None and self.kind != "encoder":
+            raise UsageError("Only a labeller that sees the codes of an encoder names one.")
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types."""
-        return asdict(self)
+        """As plain JSON types; an encoder is named only where it is another than the first release's."""
+        return {name: value for name, value in asdict(self).items() if name != "encoder" or value is not None}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any] | None) -> Labelling | None:
@@ -214,7 +218,7 @@ class PretrainedLabeller:
         return cls(kinds.get(fields.get("kind"), NetworkFeatures).from_tensors(fields, tensors), start)
 
     def check(self, labelling: Labelling, encoder: PublicEncoder | None) -> None:
-        """Refuse features of another kind than `labelling` names, or of another encoder than the first release's.
+        """Refuse features of another kind than `labelling` names, or of another encoder than the design's.
 
         A file that was read back need not be the one that was written: what the whole job was checked for, its standing
         and what it assumes, would not be what its labels rest on.

@@ -212,6 +212,7 @@ class SynthJob:
             high=self.span[1],
             records=o.records,
             encoder=read_encoder(o),
+            label_encoder=read_encoder(o, "label_encoder"),
             public=read_public(o, self.facts),
             options=settings or None,
             codec=self.codec,
@@ -394,11 +395,12 @@ class SynthJob:
             raise DataError(
                 f"The job in {job.folder} was not started by privot synth: go on with it in Python."
             ) from None
-        if found.get("encoder") is not None and self.params["encoder"] is None:
-            raise UsageError(
-                f"The job in {job.folder} was started with a public encoder: type --encoder FILE again, with its range "
-                "and size."
-            )
+        for name in ("encoder", "label_encoder"):
+            if found.get(name) is not None and self.params.get(name) is None:
+                raise UsageError(
+                    f"The job in {job.folder} was started with a public encoder: type --{name.replace('_', '-')} FILE "
+                    "again, with its range and size."
+                )
         if found.get("public") is not None and "public" not in self.params:
             raise UsageError(f"The job in {job.folder} was started with public images: type --public FILE again.")
         job.check_same({**self.params, **self.asked, "adjacency": str(self.adjacency)}, found)

@@ -50,6 +50,9 @@ class SynthOptions:
     encoder: Path | None = None
     encoder_range: str | None = None
     encoder_size: int | None = None
+    label_encoder: Path | None = None
+    label_encoder_range: str | None = None
+    label_encoder_size: int | None = None
     public: str | None = None
     partitions: PartitionOptions = field(default_factory=PartitionOptions)
     units: UnitOptions = NO_UNIT
@@ -70,15 +73,16 @@ def check_options(options: SynthOptions) -> None:
         raise UsageError("--clip works with --method sliced only: the other methods bound what they release.")
 
 
-def read_encoder(options: SynthOptions) -> PublicEncoder | None:
-    """The public encoder that the options name, if they do."""
+def read_encoder(options: SynthOptions, name: str = "encoder") -> PublicEncoder | None:
+    """The public encoder that the options name, if they do: "encoder", or "label_encoder"."""
     from privot.errors import UsageError
 
-    if options.encoder is None:
-        if options.encoder_range is not None or options.encoder_size is not None:
-            raise UsageError("--encoder-range and --encoder-size describe an encoder: give its file with --encoder.")
+    option = "--" + name.replace("_", "-")
+    path, typed, size = (getattr(options, name + part) for part in ("", "_range", "_size"))
+    if path is None:
+        if typed is not None or size is not None:
+            raise UsageError(f"{option}-range and {option}-size describe an encoder: give its file with {option}.")
         return None
     from privot.synthesis import PublicEncoder
 
-    span = (0.0, 1.0) if options.encoder_range is None else read_pair(options.encoder_range, "--encoder-range")
-    return PublicEncoder(options.encoder, options.encoder_size, span)
+    return PublicEncoder(path, size, (0.0, 1.0) if typed is None else read_pair(typed, f"{option}-range"))

@@ -1,0 +1,198 @@
+"""Labels by the codes of another encoder than the one that pictures are made with: paid, named, kept and refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from encoder_networks import Grouped, honest, saved
+from killed_jobs import killed_at
+
+from privot import Ledger, Vault
+from privot.cli import run
+from privot.errors import DataError, UsageError
+from privot.synthesis import PublicEncoder, Synthesizer
+from privot.synthesis.encoders import public_encoder
+from privot.synthesis.features.encoder_codes import EncoderClassifier
+from privot.synthesis.features.encoder_features import code_width, codes_among
+from privot.synthesis.job_files import LESSON
+from privot.synthesis.output.html_report import write_report
+from privot.synthesis.output.saved_model import ENCODER
+from privot.synthesis.refinement.relabelling import Labelling
+
+SHAPE, TERMS = (16, 16, 3), (8.0, 1e-5)
+COUNT = 60
+
+
+def encoders(folder: Path) -> tuple[PublicEncoder, PublicEncoder]:
+    """One for pictures of 8 pixels a side, and another network for labels."""
+    first, second = folder / "first", folder / "second"
+    first.mkdir(), second.mkdir()
+    return PublicEncoder(saved(honest(), first), size=8), PublicEncoder(saved(Grouped().eval(), second), size=8)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[PublicEncoder, PublicEncoder]:
+    return encoders(tmp_path_factory.mktemp("encoders"))
+
+
+def stripes() -> tuple[np.ndarray, np.ndarray]:
+    """Images of two classes: stripes across and stripes down."""
+    dice = np.random.default_rng(0)
+    y, x = np.arange(COUNT) % 2, 0.2 * dice.uniform(size=(COUNT, *SHAPE))
+    wave = 0.7 * (np.arange(16) // 2 % 2)
+    x[y == 0] += wave[:, None, None]
+    x[y == 1] += wave[None, :, None]
+    return x.reshape(COUNT, -1), y
+
+
+def vault(**given: Any) -> Vault:
+    x, y = stripes()
+    return Vault(x, y, **{"classes": 2, "clip": 28.0, "adjacency": "add-remove", "budget": TERMS, **given})
+
+
+def synthesizer(both: tuple[PublicEncoder | None, PublicEncoder | None], **given: Any) -> Synthesizer:
+    first, second = both
+    made = Synthesizer(*TERMS, encoder=first, label_encoder=second, shape=SHAPE, device="cpu", seed=5, **given)
+    if given or first is None:
+        return made
+    # two steps of training
+    rules = made.design(vault().facts).rules
+    return Synthesizer(
+        *TERMS, encoder=first, label_encoder=second, shape=SHAPE, device="cpu", seed=5,
+        rules=replace(rules, steps=2, batch=4, options={"labelling": {**rules.options["labelling"], "samples": 20}}),
+    )  # fmt: skip
+
+
+def assumption(encoder: PublicEncoder) -> str:
+    return f"the encoder with SHA-256 {encoder.digest} was not trained on these records"
+
+
+def test_labels_are_by_the_codes_of_their_own_encoder(both: tuple[PublicEncoder, PublicEncoder]) -> None:
+    design = synthesizer(both).design(vault().facts)
+    first, second = both
+    width = code_width(second, SHAPE)
+    assert width != code_width(first, SHAPE)
+    assert (design.labelling.kind, design.labelling.columns) == ("encoder", width)
+    assert design.label_encoder.digest == second.digest
+    shown = codes_among(design.mechanism.maps)
+    assert shown is not None
+    assert shown.encoder.digest == first.digest
+    # the same budget, divided alike; and named only where there is one
+    alone = synthesizer((first, None)).design(vault().facts)
+    assert alone.mechanism.sigma == design.mechanism.sigma
+    assert alone.labelling.sigma == design.labelling.sigma
+    assert "encoder" not in alone.labelling.to_dict()
+    assert alone.label_encoder.digest == first.digest
+    assert json.loads(json.dumps(design.labelling.to_dict()))["encoder"] == second.to_dict()
+    assert Labelling.from_dict(design.labelling.to_dict()) == design.labelling
+
+
+def test_both_encoders_are_assumed_kept_and_needed(
+    both: tuple[PublicEncoder, PublicEncoder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger")
+    held, folder = vault(ledger=ledger), tmp_path / "job"
+    with killed_at("privot.synthesis.methods.refinement_steps.tuned_head"):
+        synthesizer(both).fit(held, folder=folder)
+    lesson = (folder / LESSON).read_bytes()
+    done = synthesizer(both).fit(held, folder=folder)
+    assert len(ledger.entries()) == 2
+    assert {assumption(e) for e in both} <= set(done.guarantee_.assumptions)
+    assert done.guarantee_.standing == "proven"
+    assert done.guarantee_.epsilon() <= TERMS[0]
+    assert isinstance(done.labeller_, EncoderClassifier)
+    assert done.labeller_.map.encoder.digest == both[1].digest
+    _, y = done.sample(30, seed=1)
+
+    model = tmp_path / "model"
+    done.save(model)
+    assert (model / ENCODER).read_bytes() == both[1].content
+    page = write_report(model).read_text()
+    assert "--encoder FILE --encoder-range 0,1 --encoder-size 8" in page
+    assert "--label-encoder FILE --label-encoder-range 0,1 --label-encoder-size 8" in page
+    monkeypatch.setattr(public_encoder, "_LOADED", {})
+    assert np.array_equal(Synthesizer.load(model).sample(30, seed=1)[1], y)
+
+    # what a job's labels rest on is what it was designed with
+    first, second = encoders(tmp_path)
+    (folder / LESSON).write_bytes(lesson)
+    brighter = PublicEncoder.from_dict({**second.to_dict(), "range": [0.0, 2.0]})
+    for other in (first, brighter):
+        with pytest.raises(UsageError, match="another label_encoder"):
+            synthesizer((first, other)).fit(held, folder=folder)
+    rules = synthesizer(both).rules
+    assert rules is not None
+    labelling = {name: value for name, value in rules.options["labelling"].items() if name != "encoder"}
+    plain = replace(rules, options={"labelling": {**labelling, "columns": code_width(first, SHAPE)}})
+    given: dict[str, Any] = {"encoder": first, "shape": SHAPE, "device": "cpu", "seed": 5}
+    with pytest.raises(DataError, match="another encoder for labels, or with none"):
+        Synthesizer(*TERMS, rules=plain, **given).fit(held, folder=folder)
+    with pytest.raises(UsageError, match="an encoder of their own"):
+        Synthesizer(*TERMS, rules=rules, **given).fit(held)
+    (folder / "labels.npz").unlink()
+    found = json.loads((folder / "job.json").read_text())
+    found["settings"]["design"]["rules"]["options"]["labelling"]["encoder"]["range"] = [0.0, 2.0]
+    (folder / "job.json").write_text(json.dumps(found))
+    with pytest.raises(DataError, match="another encoder for labels"):
+        synthesizer((first, second)).fit(held, folder=folder)
+    assert len(ledger.entries()) == 2
+
+
+def test_an_encoder_for_labels_is_refused_where_nothing_is_labelled_by_codes(
+    both: tuple[PublicEncoder, PublicEncoder], tmp_path: Path
+) -> None:
+    held = vault(ledger=(ledger := Ledger.create(tmp_path / "ledger")))
+    with pytest.raises(UsageError, match="stands beside one for pictures"):
+        synthesizer((None, both[1])).fit(held)
+    with pytest.raises(UsageError, match="colour images of several classes"):
+        synthesizer(both, options={"labelled": 0.0}).fit(held)
+    # the classifier would be tuned on single records that are kept between its steps
+    x, y = stripes()
+    people = vault(unit="person", per_unit=2, units=np.arange(COUNT))
+    with pytest.raises(UsageError, match="without a unit"):
+        synthesizer(both, records=100).fit(people)
+    grey = Vault(x[:, :256], y, classes=2, clip=16.0, adjacency="add-remove", budget=TERMS)
+    with pytest.raises(UsageError, match="colour images of several classes"):
+        Synthesizer(*TERMS, shape=(16, 16), encoder=both[0], label_encoder=both[1], device="cpu").fit(grey)
+    labelling = synthesizer(both).design(vault().facts).labelling
+    with pytest.raises(UsageError, match="names one"):
+        replace(labelling, kind="scattering")
+    rules = synthesizer(both).design(vault().facts).rules
+    other = {**labelling.to_dict(), "columns": labelling.columns + 1}
+    with pytest.raises(UsageError, match="The labelling is for codes of"):
+        synthesizer(both, rules=replace(rules, options={"labelling": other})).fit(held)
+    assert not ledger.entries()
+
+
+def test_the_command_takes_an_encoder_for_labels_and_asks_for_it_again(tmp_path: Path, capsys: Any) -> None:
+    x, y = stripes()
+    data, out = tmp_path / "data.npz", tmp_path / "out"
+    np.savez(data, x=x.reshape(COUNT, *SHAPE), y=y)
+    first, second = encoders(tmp_path)
+    paths = [tmp_path / name / "network.pt2" for name in ("first", "second")]
+    for path, encoder in zip(paths, (first, second), strict=True):
+        path.write_bytes(encoder.content)
+    words = ["synth", str(data), "--epsilon", "8", "--delta", "1e-5", "--adjacency", "add-remove", "--classes", "2"]
+    words += ["--shape", "16,16,3", "--range", "0,1", "--samples", "40", "--steps", "2", "--device", "cpu"]
+    words += ["--encoder", str(paths[0]), "--encoder-size", "8", "--seed", "1", "--out", str(out)]
+    named = ["--label-encoder", str(paths[1]), "--label-encoder-size", "8"]
+    assert run([*words, "--label-encoder-size", "8"]) == 2
+    assert "--label-encoder-range and --label-encoder-size describe an encoder" in capsys.readouterr().err
+    assert run([*words, "--label-encoder", str(tmp_path / "absent.pt2")]) == 3
+    assert not out.exists()
+    with killed_at("privot.synthesis.methods.refinement_steps.tuned_head"):
+        run([*words, *named])
+    capsys.readouterr()
+    with_first = ["--encoder", str(paths[0]), "--encoder-size", "8"]
+    assert run(["synth", "--resume", "--out", str(out), *with_first]) == 2
+    assert "type --label-encoder FILE again" in capsys.readouterr().err
+    assert run(["synth", "--resume", "--out", str(out), *with_first, *named, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert {assumption(first), assumption(second)} <= set(answer["guarantee"]["assumptions"])
+    assert run(["sample", str(out), "-n", "30", "--joined", "0.5", "--out", str(tmp_path / "more.npz")]) == 0
+    assert set(np.load(tmp_path / "more.npz")["y"]) <= {0, 1}
