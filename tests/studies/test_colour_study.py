@@ -53,6 +53,8 @@ def test_verdicts_follow_both_goals(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     given = {"steps": 0, "kinds": ["face encoder"], "sets": ["cifar10", "celeba"], "epsilons": [10.0, 1.0]}
     assert run.result(given)["result"]["rows"] == []
     (tmp_path / "faces-encoder.pt2").write_bytes(b"")
+    assert run.result(given)["result"]["rows"] == []
+    (tmp_path / "faces-labels.pt2").write_bytes(b"")
     run = StudyRun(find_study("privot-colour"), data_folder=tmp_path)
     found = run.result(given)["result"]
     assert [(row["data"], row["kind"], row["asked"]) for row in found["rows"]] == [("celeba", "face encoder", 10.0)]

@@ -95,7 +95,7 @@ class FittedGenerator:
             raise UsageError(f"The share of samples that are joined of two must lie between 0 and 1, got {joined!r}.")
         if joined and self.labeller is None:
             raise UsageError(
-                "Samples are joined of two only where a classifier says what came out: none does here, so leave that out."
+                "Samples are joined of two only where a classifier says what came out, which none does here."
             )
         if joined and labels is not None:
             raise UsageError("What samples that are joined of two show is found, not asked for: leave out the labels.")

@@ -34,6 +34,10 @@ NEAR = 2.0
 ENCODERS = {"encoder": ("encoder.pt2", 64, (-127 / 128, 1.0)), "face encoder": ("faces-encoder.pt2", 128, (0.0, 1.0))}
 """File, size and range of the public encoders that the figures were measured with (`docs/examples/public_encoders.py`):
 EfficientNet-Lite0, and for faces the same beside a network that was trained on other people's faces."""
+LABEL_ENCODERS = {"face encoder": ("faces-labels.pt2", 224, (0.0, 1.0))}
+"""The same of encoders for labels alone: the network of faces, of larger images."""
+JOINED = {"face encoder": (4, 0.5)}
+"""Kinds whose classifiers learn from so many times the samples, and from such a share of them joined of two."""
 SHOWN = 20
 """Samples that are kept to look at, as many of each class."""
 SETTINGS = {
@@ -64,7 +68,9 @@ def compute(
 
     `sizes` are what `_scores` takes; records, test and steps shorten a run, and 0 leaves them as they are.
     """
-    kinds = [kind for kind in kinds if kind not in ENCODERS or _encoder_path(run, kind) is not None]
+    named = [*ENCODERS.items(), *LABEL_ENCODERS.items()]
+    missing = {kind for kind, (name, _, _) in named if _encoder_path(run, name) is None}
+    kinds = [kind for kind in kinds if kind not in missing]
     real = {
         data: run.part(f"{data}, real data", partial(_real, run, data, sizes["test"], sizes["width"], sizes["records"]))
         for data in sets
@@ -92,10 +98,22 @@ def compute(
     return {"rows": rows, "real": real, "delta": DELTA, "findings": [f.to_dict() for f in findings]}
 
 
-def _encoder_path(run: StudyRun, kind: str) -> Path | None:
+def _encoder_path(run: StudyRun, name: str) -> Path | None:
     """The file of a public encoder, None where it is not in the folder of data."""
-    path = None if run.data_folder is None else run.data_folder / ENCODERS[kind][0]
+    path = None if run.data_folder is None else run.data_folder / name
     return path if path is not None and path.is_file() else None
+
+
+def _encoder(run: StudyRun, files: Mapping[str, tuple[str, int, tuple[float, float]]], kind: str) -> Any:
+    """The public encoder that `files` names for a kind, None where they name none."""
+    from privot.synthesis.encoders.public_encoder import PublicEncoder
+
+    if kind not in files:
+        return None
+    name, side, ends = files[kind]
+    path = _encoder_path(run, name)
+    assert path is not None
+    return PublicEncoder(path, size=side, value_range=ends)
 
 
 def _real(run: StudyRun, name: str, test: int, width: int, records: int) -> float:
@@ -126,24 +144,19 @@ def _scores(
     from privot.evaluation.classifiers import score
     from privot.evaluation.wide_network import wide_score
     from privot.synthesis import Synthesizer
-    from privot.synthesis.encoders.public_encoder import PublicEncoder
     from privot.vault import Vault
 
     (x, y, shape), (real, labels, _) = images(run, name, "train"), images(run, name, "test")
     x, y = (x[:records], y[:records]) if records else (x, y)
     real, labels = (real[:test], labels[:test]) if test else (real, labels)
-    encoder = None
-    if kind in ENCODERS:
-        path, (_, side, ends) = _encoder_path(run, kind), ENCODERS[kind]
-        assert path is not None
-        encoder = PublicEncoder(path, size=side, value_range=ends)
+    encoder, labels_by = _encoder(run, ENCODERS, kind), _encoder(run, LABEL_ENCODERS, kind)
     clip = float(np.sqrt(x.shape[1]))
     # held in memory: one synthesis is paid for, and the data are open
     classes = int(y.max()) + 1
     vault = Vault(x, y, classes=classes, clip=clip, adjacency="add-remove", budget=(epsilon, DELTA))
     began = time.perf_counter()
     common: dict[str, Any] = {"shape": shape, "device": run.device, "seed": seed}
-    made = Synthesizer(epsilon, DELTA, method="embedding", encoder=encoder, **common)
+    made = Synthesizer(epsilon, DELTA, method="embedding", encoder=encoder, label_encoder=labels_by, **common)
     if steps:
         design: Any = made.design(vault.facts)
         rules = replace(design.rules, steps=steps, batch=2)
@@ -152,12 +165,15 @@ def _scores(
     seconds = time.perf_counter() - began
     drawn, marks = made.sample(samples, seed=seed)
     assert made.guarantee_ is not None and marks is not None  # noqa: PT018 - both are set by `fit`
+    times, share = JOINED.get(kind, (1, 0.0))
+    learned, named = (drawn, marks) if not share else made.sample(times * samples, seed=seed, joined=share)
     each = SHOWN // classes
     shown = np.concatenate([drawn[marks == c][:each] for c in range(classes)])
     return {
-        "wide": wide_score(drawn, marks, real, labels, shape=shape, width=width, device=run.device, seed=seed),
-        "cnn": score("cnn", drawn, marks, real, labels, shape=shape, device=run.device, seed=seed),
+        "wide": wide_score(learned, named, real, labels, shape=shape, width=width, device=run.device, seed=seed),
+        "cnn": score("cnn", learned, named, real, labels, shape=shape, device=run.device, seed=seed),
         **fid_beside(run, name, len(x), drawn),
+        **({"joined": _of_joined(run, name, len(x), learned[:samples], times, share)} if share else {}),
         "shares": [round(float(v), 4) for v in np.bincount(marks, minlength=classes) / len(marks)],
         "epsilon": float(made.guarantee_.epsilon()),
         "standing": str(made.guarantee_.standing),
@@ -171,6 +187,11 @@ def _scores(
     }
 
 
+def _of_joined(run: StudyRun, name: str, records: int, learned: Any, times: int, share: float) -> dict[str, Any]:
+    """What classifiers learned from where samples were joined of two, and the FID of those very samples."""
+    return {"times": times, "share": share, **fid_beside(run, name, records, learned)}
+
+
 def _findings(cell: tuple[str, str, float], held: list[dict[str, Any]], real: float, steps: int) -> list[StudyFinding]:
     goal = GOALS.get(cell)
     if goal is None:
@@ -181,7 +202,7 @@ def _findings(cell: tuple[str, str, float], held: list[dict[str, Any]], real: fl
     fids = [row["fid"] for row in held if "fid" in row]
     terms = (
         f"network of a million weights {reached:.1f}, CNN {mean_of(held, 'cnn'):.1f}, {fid_words(held)}; "
-        f"real data {100.0 * real:.1f}; "
+        f"real data {100.0 * real:.1f}; {_joined_words(held[0])}"
         f"ε = {epsilon:g} at δ = {DELTA:g}, add-remove, {held[0]['standing']}, seeds: {len(held)}, "
         f"{max(row['seconds'] for row in held):.0f} s per release and training"
     )
@@ -210,6 +231,15 @@ def _findings(cell: tuple[str, str, float], held: list[dict[str, Any]], real: fl
             )
         )
     return out
+
+
+def _joined_words(row: Mapping[str, Any]) -> str:
+    """What is said of samples that were joined of two; nothing where none were."""
+    said = row.get("joined")
+    if said is None:
+        return ""
+    fid = f", whose FID is {said['fid']:.1f}" if "fid" in said else ""
+    return f"classifiers learned from {said['times']} times the samples, {said['share']:g} of them joined of two{fid}; "
 
 
 def draw(found: Mapping[str, Any], out: Path) -> list[Path]:
