@@ -233,8 +233,12 @@ def _main() -> None:
     first, *rest = sys.argv[1:]
     if first != "listen" and not first.isdigit():
         sys.exit(_be_forked(first, [word for word in rest if word not in ("-u", "-B")]))
+    # scikit-learn imports it where it is installed, and with it Arrow, which starts a thread
+    sys.modules["pandas"] = None  # type: ignore[assignment]
     for name in _TESTED if first == "listen" else rest:
         importlib.import_module(name)
+    # what is forked may import it
+    del sys.modules["pandas"]
     gc.freeze()
     threads = Path("/proc/self/task")
     if threads.exists() and len(list(threads.iterdir())) > 1:
