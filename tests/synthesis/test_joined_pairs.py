@@ -16,10 +16,12 @@ from privot import Vault
 from privot.cli import run
 from privot.errors import UsageError
 from privot.synthesis import Synthesizer
+from privot.synthesis.design import shares
 from privot.synthesis.fitted import FittedGenerator
 from privot.synthesis.generators.generator import build
 from privot.synthesis.generators.joined_pairs import joined_pairs
 from privot.synthesis.refinement.relabelling import Drawn, labels_of, of_pixels
+from privot.tables import Column, Schema, Table, TableCodec
 
 COLOUR = (16, 16, 3)
 
@@ -31,44 +33,34 @@ def rows(count: int, shape: tuple[int, ...], seed: int = 0) -> torch.Tensor:
 @given(
     st.sampled_from([(8, 8), (9, 7, 3), (3, 16, 12), (1, 8, 8)]),
     st.integers(1, 12),
-    st.floats(0.0, 1.0),
     st.integers(0, 99),
 )
-def test_a_joined_row_lies_between_the_two_it_is_made_of(
-    shape: tuple[int, ...], count: int, share: float, seed: int
-) -> None:
-    x = 4.0 * rows(count, shape, seed) - 2.0
-    made = joined_pairs(x, shape, share, np.random.default_rng(seed))
-    after = x.roll(-1, dims=0)
+def test_a_joined_row_lies_between_the_two_it_is_made_of(shape: tuple[int, ...], count: int, seed: int) -> None:
+    x, y = (4.0 * rows(count, shape, s) - 2.0 for s in (seed, seed + 100))
+    made = joined_pairs(x, y, shape, np.random.default_rng(seed))
     assert made.shape == x.shape
-    assert bool((made >= torch.minimum(x, after)).all() and (made <= torch.maximum(x, after)).all())
-    again = joined_pairs(x, shape, share, np.random.default_rng(seed))
-    assert torch.equal(made, again)
-    if share == 0.0:
-        assert torch.equal(made, x)
+    assert bool((made >= torch.minimum(x, y)).all() and (made <= torch.maximum(x, y)).all())
+    assert torch.equal(made, joined_pairs(x, y, shape, np.random.default_rng(seed)))
+
+
+def test_rounding_leads_past_no_end() -> None:
+    x, y = rows(400, (32, 32, 3), 1), rows(400, (32, 32, 3), 2)
+    made = joined_pairs(x, y, (32, 32, 3), np.random.default_rng(0))
+    assert bool((made >= torch.minimum(x, y)).all() and (made <= torch.maximum(x, y)).all())
 
 
 @pytest.mark.parametrize("shape", [(16, 12, 3), (3, 16, 12)])
-def test_a_border_is_the_same_in_all_channels_and_has_two_sides(shape: tuple[int, ...]) -> None:
-    pictures = torch.zeros(40, 576)
-    pictures[1::2] = 1.0
-    made = joined_pairs(pictures, shape, 1.0, np.random.default_rng(0))
-    channels = made.view(40, *shape).movedim(shape.index(3) + 1, 1)
+def test_a_border_is_the_same_in_all_channels_and_soft(shape: tuple[int, ...]) -> None:
+    made = joined_pairs(torch.zeros(60, 576), torch.ones(60, 576), shape, np.random.default_rng(0))
+    channels = made.view(60, *shape).movedim(shape.index(3) + 1, 1)
     assert torch.equal(channels[:, 0], channels[:, 1])
     assert torch.equal(channels[:, 0], channels[:, 2])
-    # soft, but mostly one of the two; and as much of one as of the other
-    assert float(((made < 0.1) | (made > 0.9)).float().mean()) > 0.5
+    # mostly one of the two, as much of one as of the other, and a part where one passes into the other
+    between = float(((made > 0.1) & (made < 0.9)).float().mean())
+    assert 0.1 < between < 0.5
     assert float(made.mean()) == pytest.approx(0.5, abs=0.1)
     # no speckle: neighbours differ little
     assert float((channels[:, 0, 1:] - channels[:, 0, :-1]).abs().mean()) < 0.2
-
-
-@pytest.mark.parametrize("share", [0.2, 0.7])
-def test_about_the_share_is_joined(share: float) -> None:
-    x = rows(3000, (8, 8))
-    made = joined_pairs(x, (8, 8), share, np.random.default_rng(1))
-    changed = float((made != x).any(dim=1).float().mean())
-    assert changed == pytest.approx(share, abs=5.0 * (share * (1.0 - share) / 3000) ** 0.5)
 
 
 def fitted(labelled: bool = True) -> FittedGenerator:
@@ -83,21 +75,64 @@ def fitted(labelled: bool = True) -> FittedGenerator:
     return made
 
 
+def plainly(made: FittedGenerator, n: int, seed: int) -> np.ndarray:
+    """Samples as they were drawn before any could be joined."""
+    dice, out = np.random.default_rng(seed), []
+    y = dice.permutation(shares(made.counts, n))
+    for start in range(0, n, 4096):
+        part = y[start : start + 4096]
+        z = dice.standard_normal((len(part), 4)).astype(np.float32)
+        with torch.no_grad():
+            out.append(made.generator(torch.from_numpy(z), torch.from_numpy(part)).numpy())
+    return np.concatenate(out)
+
+
+def test_nothing_changes_for_those_who_do_not_ask() -> None:
+    assert np.array_equal(fitted().sample(4200, seed=5)[0], plainly(fitted(), 4200, 5))
+
+
 def test_joined_samples_are_labelled_by_what_they_show() -> None:
     made = fitted()
     x, y = made.sample(300, seed=5, joined=0.5)
-    plain, _ = made.sample(300, seed=5)
+    # the first pictures of the block are those that would have come without
+    plain = plainly(made, 300, 5)
     changed = (x != plain).any(axis=1)
     assert 0.35 < changed.mean() < 0.65
     assert made.labeller is not None
     assert np.array_equal(labels_of(made.labeller, torch.from_numpy(x)).numpy(), y)
-    # and not by what one of the two is: some have another label than either picture
+    # and not by what one of the two is: some have another label than that picture
     other = labels_of(made.labeller, torch.from_numpy(plain)).numpy()
     assert (y[~changed] == other[~changed]).all()
     assert (y != other).any()
     assert np.array_equal(made.sample(300, seed=5, joined=0.5)[0], x)
-    # nothing changes for those who do not ask
-    assert np.array_equal(made.sample(300, seed=5, joined=0.0)[0], plain)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.7])
+def test_about_the_share_is_joined_in_every_block(share: float) -> None:
+    made = fitted()
+    x = made.sample(8192, seed=1, joined=share)[0]
+    # pictures of random weights differ little: those of the generator itself are told by where they come from
+    drawn = {row.tobytes() for row in _drawn_by(made, 8192, 1, share)}
+    for block in (x[:4096], x[4096:]):
+        kept = np.mean([row.tobytes() in drawn for row in block])
+        assert 1.0 - kept == pytest.approx(share, abs=5.0 * (share * (1.0 - share) / 4096) ** 0.5)
+
+
+def _drawn_by(made: FittedGenerator, n: int, seed: int, share: float) -> list[np.ndarray]:
+    """All pictures that the generator makes while `n` samples are drawn."""
+    seen: list[np.ndarray] = []
+    forward = made.generator.forward
+    made.generator.forward = lambda *given: seen.append((out := forward(*given)).numpy().copy()) or out  # type: ignore
+    made.sample(n, seed=seed, joined=share)
+    made.generator.forward = forward  # type: ignore[method-assign]
+    return list(np.concatenate(seen))
+
+
+def test_one_sample_is_joined_with_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = fitted()
+    for n in (1, 4097):
+        x = made.sample(n, seed=2, joined=1.0)[0]
+        assert (x != plainly(made, n, 2)).any(axis=1)[-1]
 
 
 def test_joining_is_refused_where_nobody_says_what_came_out(tmp_path: Path, capsys: Any) -> None:
@@ -105,9 +140,9 @@ def test_joining_is_refused_where_nobody_says_what_came_out(tmp_path: Path, caps
         fitted(labelled=False).sample(10, joined=0.5)
     with pytest.raises(UsageError, match="leave out the labels"):
         fitted().sample(2, labels=[0, 1], joined=0.5)
-    for wrong in (-0.1, 1.1, float("nan")):
+    for wrong in (-0.1, 1.1, float("nan"), "0.5", None, True):
         with pytest.raises(UsageError, match="between 0 and 1"):
-            fitted().sample(10, joined=wrong)
+            fitted().sample(10, joined=wrong)  # type: ignore[arg-type]
     x, y = toy(40)
     vault = Vault(x, y, classes=2, clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
     Synthesizer(5.0, 1e-5, rules=rules(2), device="cpu", seed=1, records=40).fit(vault).save(tmp_path / "model")
@@ -115,3 +150,12 @@ def test_joining_is_refused_where_nobody_says_what_came_out(tmp_path: Path, caps
     assert run(["sample", str(tmp_path / "model"), "-n", "10", "--joined", "0.5", "--out", str(out)]) == 2
     assert "only where a classifier says" in capsys.readouterr().err
     assert not out.exists()
+    codec = TableCodec(Schema((Column("age", "integer", 0, 99),)))
+    x, _ = codec.encode(Table({"age": np.arange(90)}), compact=True)
+    people = Vault(x, clip=codec.bound(compact=True), adjacency="add-remove", budget=(5.0, 1e-5))
+    table = Synthesizer(5.0, 1e-5, codec=codec, device="cpu", seed=1).fit(people)
+    with pytest.raises(UsageError, match="Rows of tables"):
+        table.sample(10, joined=0.5)
+    table.save(tmp_path / "table")
+    assert run(["sample", str(tmp_path / "table"), "--joined", "0.5", "--out", str(tmp_path / "more.csv")]) == 2
+    assert "leave out --joined" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,8 +68,8 @@ class SynthesisConfig:
         try:
             held = dict(fields)
             # features are not evaluated any more; a labeller that needs the encoder names it itself (`saved_model`)
-            held.pop("encoder", None)
-            held.pop("label_encoder", None)
+            for name in ("encoder", "label_encoder"):
+                _check_encoder(held.pop(name, None))
             # nor are public images needed any more
             held.pop("public", None)
             codec, names = held.pop("codec"), held.get("class_names")
@@ -94,3 +95,14 @@ class SynthesisConfig:
         if int(np.prod(shape)) != facts.dim:
             raise UsageError(f"An image of shape {shape} has {np.prod(shape)} values, a record has {facts.dim}.")
         return shape
+
+
+def _check_encoder(fields: Any) -> None:
+    """Refuse what `PublicEncoder.to_dict` cannot have written; a page shows it."""
+    if fields is None:
+        return
+    digest, size, (low, high) = fields["digest"], fields["size"], fields["range"]
+    if not isinstance(digest, str) or not (size is None or type(size) is int):
+        raise DataError("An encoder of a synthesis is described by its digest, its size and its range.")
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise DataError("The range of an encoder must be two numbers.")

@@ -91,7 +91,7 @@ class FittedGenerator:
         return np.concatenate(parts), y if self.labels else None
 
     def _check_joined(self, joined: float, labels: Any) -> None:
-        if not 0.0 <= joined <= 1.0:
+        if not arguments.is_number(joined) or not 0.0 <= joined <= 1.0:
             raise UsageError(f"The share of samples that are joined of two must lie between 0 and 1, got {joined!r}.")
         if joined and self.labeller is None:
             raise UsageError(
@@ -104,18 +104,25 @@ class FittedGenerator:
         self, y: NDArray[np.int64], random: np.random.Generator, own: bool, joined: float = 0.0
     ) -> tuple[Any, NDArray[np.int64]]:
         """Records of the classes `y`, and their labels: those of the labeller, or `y`."""
-        device = next(self.generator.parameters()).device
-        scale, part = RecordScale.of(self.features or self, device), torch.from_numpy(y).to(device)
-        z = random.standard_normal((len(part), self.generator.latent)).astype(np.float32)
         with torch.no_grad():
-            made = scale.to_records(self.generator(torch.from_numpy(z).to(device), part))
-            if joined:
+            made = self._drawn(y, random)
+            if joined and len(at := np.flatnonzero(random.random(len(y)) < joined)):
                 assert self.labeller is not None
-                made = joined_pairs(made, self.labeller.shape, joined, random)
+                # the other picture is a sample of its own, of a class that follows the same shares
+                other = self._drawn(random.choice(y, len(at)), random)
+                places = torch.from_numpy(at).to(made.device)
+                made[places] = joined_pairs(made[places], other, self.labeller.shape, random)
             if own:
                 assert self.labeller is not None
                 y = labels_of(self.labeller, made).cpu().numpy()
         return made.cpu().numpy(), y
+
+    def _drawn(self, y: NDArray[np.int64], random: np.random.Generator) -> torch.Tensor:
+        """Records of the classes `y`, on the generator's device."""
+        device = next(self.generator.parameters()).device
+        scale, part = RecordScale.of(self.features or self, device), torch.from_numpy(y).to(device)
+        z = random.standard_normal((len(part), self.generator.latent)).astype(np.float32)
+        return scale.to_records(self.generator(torch.from_numpy(z).to(device), part))
 
     def _of_classes(self, wanted: NDArray[np.int64], random: np.random.Generator) -> NDArray[Any]:
         """Records whose labels are `wanted`: those among many that the labeller gives these labels."""

@@ -30,7 +30,8 @@ def plan(config: SynthesisConfig, facts: Facts) -> Design:
     if config.codec is None and config.method != "embedding":
         # its noise is found for samples of single records, for which no theorem covers a unit
         refuse_unit(facts, f"The method {config.method} draws single records, so it")
-    if config.encoder is not None and (config.method != "embedding" or config.codec is not None or not config.shape):
+    given = config.encoder is not None or config.label_encoder is not None
+    if given and (config.method != "embedding" or config.codec is not None or not config.shape):
         raise UsageError(
             "An encoder gives features of images to the method embedding: state their shape, or leave it out."
         )

@@ -9,16 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from encoder_networks import Grouped, honest, saved
 from killed_jobs import killed_at
+from torch import nn
 
 from privot import Ledger, Vault
 from privot.cli import run
-from privot.errors import DataError, UsageError
+from privot.errors import DataError, PrivotError, UsageError
 from privot.synthesis import PublicEncoder, Synthesizer
 from privot.synthesis.encoders import public_encoder
+from privot.synthesis.encoders.exact_arithmetic import is_exact
 from privot.synthesis.features.encoder_codes import EncoderClassifier
-from privot.synthesis.features.encoder_features import code_width, codes_among
+from privot.synthesis.features.encoder_features import ImageCodes, code_width, codes_among
 from privot.synthesis.job_files import LESSON
 from privot.synthesis.output.html_report import write_report
 from privot.synthesis.output.saved_model import ENCODER
@@ -143,13 +146,117 @@ def test_both_encoders_are_assumed_kept_and_needed(
     assert len(ledger.entries()) == 2
 
 
+@pytest.mark.parametrize(
+    ("moment", "paid"),
+    [
+        ("privot.synthesis.methods.embedding_method.MeanEmbedding.run", 0),
+        ("privot.synthesis.methods.embedding_method.train", 1),
+        ("privot.synthesis.methods.refinement_steps.PretrainedLabeller.save", 1),
+        ("privot.synthesis.methods.refinement_steps.labeller", 2),
+    ],
+)
+def test_a_job_that_is_killed_anywhere_pays_twice_in_all_and_lists_both(
+    both: tuple[PublicEncoder, PublicEncoder], tmp_path: Path, moment: str, paid: int
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger")
+    held, folder = vault(ledger=ledger, budget=(20.0, 1e-5)), tmp_path / "job"
+    with killed_at(moment):
+        synthesizer(both).fit(held, folder=folder)
+    assert len(list(folder.glob("*.npz"))) == paid
+    before = len(ledger.entries())
+    # a release that was lost between its charge and the disk is paid for again, knowingly
+    done = synthesizer(both).fit(held, folder=folder, pay_again=True)
+    assert len(ledger.entries()) == 2 + (before - paid)
+    assert {assumption(e) for e in both} <= set(done.guarantee_.assumptions)
+
+
+def test_pictures_are_not_made_with_another_encoder_than_the_one_given(
+    both: tuple[PublicEncoder, PublicEncoder], tmp_path: Path
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger")
+    held, folder = vault(ledger=ledger), tmp_path / "job"
+    with killed_at("privot.synthesis.methods.embedding_method.train"):
+        synthesizer(both).fit(held, folder=folder)
+    text = (folder / "job.json").read_text()
+    features = json.loads(text)["settings"]["design"]["features"]
+    shown = next(part["encoder"] for part in features["maps"] if "encoder" in part)
+    assert shown == both[0].to_dict()
+    for wrong in (both[1].to_dict(), {**shown, "range": [0.0, 3.0]}):
+        edited = json.loads(text)
+        for part in edited["settings"]["design"]["features"]["maps"]:
+            part |= {"encoder": wrong} if "encoder" in part else {}
+        (folder / "job.json").write_text(json.dumps(edited))
+        with pytest.raises(DataError, match="designed with another encoder"):
+            synthesizer(both).fit(held, folder=folder)
+    assert len(ledger.entries()) == 1
+
+
+def test_an_encoder_for_labels_that_fails_is_found_before_anything_is_paid(
+    both: tuple[PublicEncoder, PublicEncoder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger")
+    held, usual = vault(ledger=ledger), ImageCodes.codes
+    for exact in (True, False):
+
+        def failing(codes: ImageCodes, x: torch.Tensor, kind: bool = exact) -> torch.Tensor:
+            if codes.encoder.digest == both[1].digest and is_exact(x) is kind:
+                raise PrivotError("The encoder cannot be evaluated here.")
+            return usual(codes, x)
+
+        monkeypatch.setattr(ImageCodes, "codes", failing)
+        for folder in (None, tmp_path / "job"):
+            with pytest.raises(PrivotError, match="cannot be evaluated here"):
+                synthesizer(both).fit(held, folder=folder)
+        assert not ledger.entries()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [5, "x", [], {}, {"digest": "a", "size": None}, {"digest": 1, "size": None, "range": [0, 1]},
+     {"digest": "a", "size": "8", "range": [0, 1]}, {"digest": "a", "size": 8, "range": [0, 1, 2]},
+     {"digest": "a", "size": 8, "range": ["0", 1]}],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["encoder", "label_encoder"])
+def test_a_folder_with_a_damaged_encoder_is_refused(folder: Path, name: str, wrong: Any, capsys: Any) -> None:
+    text = (folder / "config.json").read_text()
+    fields = json.loads(text)
+    fields["params"][name] = wrong
+    (folder / "config.json").write_text(json.dumps(fields))
+    try:
+        with pytest.raises(DataError, match=r"of a synthesis|of an encoder"):
+            Synthesizer.load(folder)
+        # the page shows what can be shown
+        code = run(["report", str(folder)])
+        assert code == 0 or (code == 3 and "config.json" in capsys.readouterr().err)
+    finally:
+        (folder / "config.json").write_text(text)
+
+
+@pytest.fixture(scope="module")
+def folder(both: tuple[PublicEncoder, PublicEncoder], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    first, second = both
+    darker = PublicEncoder.from_dict({**second.to_dict(), "range": [-0.9921875, 16777215.0]})
+    place = tmp_path_factory.mktemp("made") / "model"
+    synthesizer((first, darker)).fit(vault()).save(place)
+    return place
+
+
+def test_the_command_on_the_page_has_every_digit(folder: Path) -> None:
+    assert "--label-encoder-range=-0.9921875,16777215" in write_report(folder).read_text().replace("range ", "range=")
+
+
 def test_an_encoder_for_labels_is_refused_where_nothing_is_labelled_by_codes(
     both: tuple[PublicEncoder, PublicEncoder], tmp_path: Path
 ) -> None:
     held = vault(ledger=(ledger := Ledger.create(tmp_path / "ledger")))
     with pytest.raises(UsageError, match="stands beside one for pictures"):
         synthesizer((None, both[1])).fit(held)
-    with pytest.raises(UsageError, match="colour images of several classes"):
+    with pytest.raises(UsageError, match="method embedding"):
+        Synthesizer(*TERMS, shape=SHAPE, method="sinkhorn", label_encoder=both[1], device="cpu").fit(held)
+    normed = PublicEncoder(saved(nn.Sequential(nn.Conv2d(3, 4, 3), nn.GELU()).eval(), tmp_path))
+    with pytest.raises(UsageError, match="As an encoder for labels"):
+        synthesizer((both[0], normed)).fit(held)
+    with pytest.raises(UsageError, match="colour images of at least"):
         synthesizer(both, options={"labelled": 0.0}).fit(held)
     # the classifier would be tuned on single records that are kept between its steps
     x, y = stripes()
@@ -157,12 +264,15 @@ def test_an_encoder_for_labels_is_refused_where_nothing_is_labelled_by_codes(
     with pytest.raises(UsageError, match="without a unit"):
         synthesizer(both, records=100).fit(people)
     grey = Vault(x[:, :256], y, classes=2, clip=16.0, adjacency="add-remove", budget=TERMS)
-    with pytest.raises(UsageError, match="colour images of several classes"):
+    with pytest.raises(UsageError, match="colour images of at least"):
         Synthesizer(*TERMS, shape=(16, 16), encoder=both[0], label_encoder=both[1], device="cpu").fit(grey)
     labelling = synthesizer(both).design(vault().facts).labelling
     with pytest.raises(UsageError, match="names one"):
         replace(labelling, kind="scattering")
     rules = synthesizer(both).design(vault().facts).rules
+    brighter = PublicEncoder.from_dict({**both[1].to_dict(), "range": [0.0, 2.0]})
+    with pytest.raises(UsageError, match="an encoder of their own"):
+        synthesizer((both[0], brighter), rules=rules).fit(held)
     other = {**labelling.to_dict(), "columns": labelling.columns + 1}
     with pytest.raises(UsageError, match="The labelling is for codes of"):
         synthesizer(both, rules=replace(rules, options={"labelling": other})).fit(held)

@@ -96,8 +96,12 @@ class EncoderCodes(ImageCodes):
         for part in self._parts(x):
             yield self.features(part)
 
+    def most_samples(self, device: str) -> int:
+        """How many samples, in float32, are encoded at a time on `device`."""
+        return self._tape.block_on(torch.device(device).type) * _QUICK
+
     def _parts(self, x: Tensor) -> Iterator[Tensor]:
-        step = self._tape.block_on(x.device.type) * (1 if is_exact(x) else _QUICK)
+        step = self._tape.block_on(x.device.type) if is_exact(x) else self.most_samples(str(x.device))
         for first in range(0, len(x), step):
             yield x[first : first + step]
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import torch
+
 from privot.accounting import calibrate, embedding
 from privot.accounting.events import Composed, Event, Gaussian, leaves, of_standing
 from privot.common import arguments
@@ -21,6 +23,7 @@ from privot.guarantee import Adjacency
 from privot.jobs.charges import Spent
 from privot.jobs.job import RELEASE, Job
 from privot.mechanisms import Facts, FeatureMap, MeanEmbedding
+from privot.mechanisms.exact_sums import try_map
 from privot.mechanisms.gradients.linear_head import MAX_SIZE
 from privot.mechanisms.mechanism import refuse_unit
 from privot.release import Release
@@ -44,7 +47,10 @@ from privot.synthesis.design import (
     check_same_facts,
     check_standing,
 )
-from privot.synthesis.features.encoder_features import code_width
+from privot.synthesis.encoders.public_encoder import PublicEncoder
+from privot.synthesis.encoders.tape import RefusedEncoderError
+from privot.synthesis.features.encoder_codes import EncoderCodes
+from privot.synthesis.features.encoder_features import code_width, codes_among
 from privot.synthesis.features.fourier import feature_map, public_range
 from privot.synthesis.fitted import FittedGenerator
 from privot.synthesis.generator_training import checkpoint
@@ -53,7 +59,7 @@ from privot.synthesis.methods.embedding_training import Target, public_targets, 
 from privot.synthesis.methods.leaves_target import leaves_target
 from privot.synthesis.methods.method import Outcome, SynthesisRun
 from privot.synthesis.methods.refinement_steps import refine
-from privot.synthesis.refinement.relabelling import Labelling, check_seen
+from privot.synthesis.refinement.relabelling import MAX_RECORDS, Labelling, check_seen
 from privot.synthesis.refinement.warp_selection import WarpSelection, check_warps
 from privot.transport.slice_directions import check_seed, fresh_seed
 
@@ -103,7 +109,25 @@ class EmbeddingDesign(GeneratorDesign):
         classes = (facts.classes or 1) if self.mechanism.labels else 1
         for features in self.mechanism.maps:
             rehearse(features, self.rules, classes, device=device, seed=self.seed)
+        self._try_label_encoder(device)
         check_cost(self.event(facts), self.delta, epsilon, delta)
+
+    def _try_label_encoder(self, device: str) -> None:
+        """Refuse, before anything is paid, an encoder for labels that fails on this device, on records or on samples.
+
+        The one whose features are released is tried with them.
+        """
+        known, encoder = codes_among(self.mechanism.maps), self.label_encoder
+        if self.labelling is None or self.labelling.encoder is None:
+            return
+        assert known is not None
+        assert encoder is not None
+        codes = EncoderCodes(encoder, known.shape, low=known.low, high=known.high)
+        try_map(codes, device)
+        # samples are encoded in float32, more of them at a time
+        with torch.no_grad():
+            for _ in codes.blocks(torch.zeros(codes.most_samples(device), codes.dim, device=device)):
+                pass
 
     def check_standing(self, allow_unproven: bool) -> None:
         """Refuse a calibration that no theorem covers, unless it is allowed."""
@@ -156,7 +180,7 @@ class EmbeddingMethod:
             raise UsageError("The rules already say what is released and labelled: leave out the options.")
         sigma = self._whole(config, facts)
         codes = None if config.encoder is None or shape is None else code_width(config.encoder, shape)
-        named = None if config.label_encoder is None or shape is None else code_width(config.label_encoder, shape)
+        named = None if config.label_encoder is None or shape is None else _label_codes(config.label_encoder, shape)
         if config.public is not None:
             # the planner has refused public images of records without a shape
             assert shape is not None
@@ -255,15 +279,8 @@ class EmbeddingMethod:
             if "labelled" in options:
                 labelling = labelling_of(problem, options["labelled"]) if options["labelled"] else None
             selection = choose_warp_selection(problem, facts.adjacency) if labelled else None
-        if config.label_encoder is not None:
-            if labelling is None or labelling.kind != "encoder":
-                raise UsageError(
-                    "Nothing is labelled by the codes of an encoder here: that is for colour images of several classes "
-                    f"without a unit, and for fewer than {MAX_SIZE} codes. Leave out the encoder for labels."
-                )
-            labelling = replace(labelling, encoder=config.label_encoder.to_dict())
-        elif labelling is not None and labelling.encoder is not None:
-            raise UsageError("These rules label samples by an encoder of their own: give it for labels.")
+        if config.label_encoder is not None or (labelling is not None and labelling.encoder is not None):
+            labelling = _labelled_by(config, labelling)
         if labelling is not None:
             refuse_unit(facts, "The tuning of labels")
         return labelling, selection
@@ -271,6 +288,9 @@ class EmbeddingMethod:
     def read_design(self, fields: Mapping[str, Any], config: SynthesisConfig, device: str) -> EmbeddingDesign:
         """The design that a job wrote down."""
         design = EmbeddingDesign.from_dict(fields, device)
+        known = codes_among(design.mechanism.maps)
+        if config.encoder is not None and (known is None or known.encoder.to_dict() != config.encoder.to_dict()):
+            raise DataError("This synthesis was designed with another encoder, or with none: give the same.")
         given = None if config.public is None else config.public.to_dict()
         if design.public != given:
             raise DataError("This synthesis was designed with other public images, or with none: give the same.")
@@ -320,6 +340,28 @@ class EmbeddingMethod:
             public=used,
         )
         return refine(run, outcome, digest)
+
+
+def _label_codes(encoder: PublicEncoder, shape: tuple[int, ...]) -> int:
+    """The numbers that an encoder for labels makes of an image; what stands in the way says which encoder it is."""
+    try:
+        return code_width(encoder, shape)
+    except RefusedEncoderError as error:
+        raise RefusedEncoderError(f"As an encoder for labels: {error}") from None
+
+
+def _labelled_by(config: SynthesisConfig, labelling: Labelling | None) -> Labelling:
+    """The same labelling, by the encoder for labels."""
+    if labelling is None or labelling.kind != "encoder":
+        raise UsageError(
+            "Nothing is labelled by the codes of an encoder here: that is for colour images of at least 16 × 16 pixels "
+            f"in several classes, in one place, at most {MAX_RECORDS} of them and without a unit, for some of the "
+            f"budget (labelled), and for fewer than {MAX_SIZE} codes. Leave out the encoder for labels."
+        )
+    given = None if config.label_encoder is None else config.label_encoder.to_dict()
+    if given is None or labelling.encoder not in (None, given):
+        raise UsageError("These rules label samples by an encoder of their own: give that one for labels.")
+    return replace(labelling, encoder=given)
 
 
 def _same_noise(public: Mapping[str, Any], mechanism: MeanEmbedding, facts: Facts) -> bool:

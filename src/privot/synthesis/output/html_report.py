@@ -99,7 +99,7 @@ def _pages(
         sections.append(_read(AUDIT, lambda: audit_section(audited)))
     sections += _training(fields)
     sections.append(verdict.curve_section(guarantee))
-    command = _command(guarantee, fields["params"], fields["learned"])
+    command = _read(CONFIG, lambda: _command(guarantee, fields["params"], fields["learned"]))
     sections.append(verdict.fine_print(folder, guarantee, _facts(fields), command))
     looked = "Everything on this page follows from what was paid for; nothing else of the records was looked at."
     if open_part is not None:
@@ -302,7 +302,9 @@ def _encoder_words(option: str, given: Any) -> list[str]:
         return []
     low, high = given["range"]
     size = [] if given["size"] is None else [f"{option}-size", str(int(given["size"]))]
-    return [option, "FILE", f"{option}-range", f"{float(low):g},{float(high):g}", *size]
+    # every digit: with another range it is another network
+    ends = ",".join(repr(float(end)).removesuffix(".0") for end in (low, high))
+    return [option, "FILE", f"{option}-range", ends, *size]
 
 
 def _labelled(labeller: Any) -> str:
