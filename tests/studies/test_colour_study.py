@@ -80,3 +80,30 @@ def test_the_wide_network_has_a_million_weights_and_refuses_bad_input() -> None:
         wide_score(x, y, x, y, shape=(8, 8, 3), span=(1.0, 0.0))
     with pytest.raises(DataError, match="at least 20"):
         wide_score(x[:5], y[:5], x, y, shape=(8, 8, 3))
+
+
+def test_classifiers_learn_from_joined_samples_that_another_encoder_labels(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from privot.studies.product import colour_images
+
+    dice = np.random.default_rng(0)
+    x, y = dice.integers(0, 256, (80, 16, 16, 3), dtype=np.uint8), np.arange(80) % 2
+    np.savez(tmp_path / "celeba32_10k.npz", x_train=x[:60], y_train=y[:60], x_test=x[60:], y_test=y[60:])
+    files = {}
+    for number, name in enumerate(("pictures.pt2", "labels.pt2")):
+        network = torch.nn.Sequential(torch.nn.Conv2d(3, 4 + number, 3), torch.nn.ReLU()).eval()
+        program = torch.export.export(
+            network, (torch.zeros(2, 3, 8, 8),), dynamic_shapes=({0: torch.export.Dim("rows")},)
+        )
+        torch.export.save(program, tmp_path / name)
+        files[name] = {"face encoder": (name, 8, (0.0, 1.0))}
+    monkeypatch.setattr(colour_images, "ENCODERS", files["pictures.pt2"])
+    monkeypatch.setattr(colour_images, "LABEL_ENCODERS", files["labels.pt2"])
+    run = StudyRun(find_study("privot-colour"), data_folder=tmp_path)
+    asked = {"sets": ["celeba"], "kinds": ["face encoder"], "epsilons": [10.0], "records": 60, "samples": 30}
+    found = run.result({**asked, "test": 20, "width": 2, "steps": 1})["result"]
+    row = found["rows"][0]
+    assert row["standing"] == "proven"
+    assert row["joined"] == {"times": 4, "share": 0.5}
+    assert "4 times the samples, 0.5 of them joined of two" in str(found["findings"][0])

@@ -156,11 +156,14 @@ def _scores(
     vault = Vault(x, y, classes=classes, clip=clip, adjacency="add-remove", budget=(epsilon, DELTA))
     began = time.perf_counter()
     common: dict[str, Any] = {"shape": shape, "device": run.device, "seed": seed}
-    made = Synthesizer(epsilon, DELTA, method="embedding", encoder=encoder, label_encoder=labels_by, **common)
+    public: dict[str, Any] = {"encoder": encoder, "label_encoder": labels_by}
+    made = Synthesizer(epsilon, DELTA, method="embedding", **public, **common)
     if steps:
         design: Any = made.design(vault.facts)
         rules = replace(design.rules, steps=steps, batch=2)
-        made = Synthesizer(epsilon, DELTA, features=design.mechanism.features, rules=rules, **common)
+        # an encoder brings its features with it
+        given = {"features": design.mechanism.features} if encoder is None else public
+        made = Synthesizer(epsilon, DELTA, rules=rules, **given, **common)
     made.fit(vault)
     seconds = time.perf_counter() - began
     drawn, marks = made.sample(samples, seed=seed)
