@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -13,6 +14,16 @@ from torch.nn import functional
 SHAPE = (3, 8, 8)
 DIM = 192
 FORMATS = ("export", "decomposed")
+
+
+def stripes(shape: tuple[int, int, int], count: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Colour images (side, side, 3) of two classes, stripes across and stripes down, as rows; and their labels."""
+    dice = np.random.default_rng(seed)
+    y, x = np.arange(count) % 2, 0.2 * dice.uniform(size=(count, *shape))
+    wave = 0.7 * (np.arange(shape[0]) // 2 % 2)
+    x[y == 0] += wave[:, None, None]
+    x[y == 1] += wave[None, :, None]
+    return x.reshape(count, -1), y
 
 
 class Residual(nn.Module):

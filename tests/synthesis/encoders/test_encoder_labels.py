@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from encoder_networks import Grouped, honest, saved
+from encoder_networks import Grouped, honest, saved, stripes
 from killed_jobs import killed_at
 
 from privot import Ledger, Vault
@@ -48,18 +48,8 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> PublicEncoder:
     return PublicEncoder(saved(honest(), tmp_path_factory.mktemp("encoder")))
 
 
-def stripes(count: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Images of two classes: stripes across and stripes down."""
-    dice = np.random.default_rng(seed)
-    y, x = np.arange(count) % 2, 0.2 * dice.uniform(size=(count, *SHAPE))
-    wave = 0.7 * (np.arange(8) // 2 % 2)
-    x[y == 0] += wave[:, None, None]
-    x[y == 1] += wave[None, :, None]
-    return x.reshape(count, -1), y
-
-
 def vault(**given: Any) -> Vault:
-    x, y = stripes()
+    x, y = stripes(SHAPE)
     return Vault(x, y, **{"classes": 2, "clip": 28.0, "adjacency": "add-remove", "budget": TERMS, **given})
 
 
@@ -75,7 +65,7 @@ def small(encoder: PublicEncoder | None, **given: Any) -> Synthesizer:
 
 
 def test_tuning_learns_classes_that_samples_do_not_tell_apart(encoder: PublicEncoder) -> None:
-    x, y = stripes(300)
+    x, y = stripes(SHAPE, 300)
     dice = np.random.default_rng(0)
     drawn = Drawn(torch.from_numpy(dice.uniform(size=(30, DIM))).float(), torch.zeros(30), 2, SHAPE, (0.0, 1.0))
     lesson = PretrainedLabeller.make(PLAN, drawn, 0, encoder)
@@ -85,7 +75,7 @@ def test_tuning_learns_classes_that_samples_do_not_tell_apart(encoder: PublicEnc
     plan = replace(PLAN, sigma=0.6, rounds=20, length=100.0)
     tuning = lesson.mechanism(plan, 300.0, "cpu")
     assert tuning.rate == pytest.approx(100.0 / 300.0)
-    test, truth = stripes(60, seed=9)
+    test, truth = stripes(SHAPE, 60, seed=9)
     tuned = labeller(lesson, held.release(tuning, purpose="labels"))
     assert (labels_of(tuned, torch.from_numpy(test)).numpy() == truth).mean() > 0.9
     with pytest.raises(UsageError, match="need the encoder"):
@@ -209,7 +199,7 @@ def test_a_stream_cannot_be_labelled_by_an_encoder_that_it_does_not_release() ->
 
 def test_records_in_float32_are_encoded_in_float64(encoder: PublicEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     """The way of samples, in float32 or half of it, sees no record, whatever number type records come in."""
-    x, y = stripes()
+    x, y = stripes(SHAPE)
     design = small(encoder).design(vault().facts)
     lesson = PretrainedLabeller.encoded(
         Drawn(torch.from_numpy(x).float(), torch.zeros(60), 2, SHAPE, (0.0, 1.0)), encoder

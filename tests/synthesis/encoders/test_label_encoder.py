@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from encoder_networks import Grouped, honest, saved
+from encoder_networks import Grouped, honest, saved, stripes
 from killed_jobs import killed_at
 from torch import nn
 
@@ -43,18 +43,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[PublicEncoder, Publi
     return encoders(tmp_path_factory.mktemp("encoders"))
 
 
-def stripes() -> tuple[np.ndarray, np.ndarray]:
-    """Images of two classes: stripes across and stripes down."""
-    dice = np.random.default_rng(0)
-    y, x = np.arange(COUNT) % 2, 0.2 * dice.uniform(size=(COUNT, *SHAPE))
-    wave = 0.7 * (np.arange(16) // 2 % 2)
-    x[y == 0] += wave[:, None, None]
-    x[y == 1] += wave[None, :, None]
-    return x.reshape(COUNT, -1), y
-
-
 def vault(**given: Any) -> Vault:
-    x, y = stripes()
+    x, y = stripes(SHAPE)
     return Vault(x, y, **{"classes": 2, "clip": 28.0, "adjacency": "add-remove", "budget": TERMS, **given})
 
 
@@ -259,7 +249,7 @@ def test_an_encoder_for_labels_is_refused_where_nothing_is_labelled_by_codes(
     with pytest.raises(UsageError, match="colour images of at least"):
         synthesizer(both, options={"labelled": 0.0}).fit(held)
     # the classifier would be tuned on single records that are kept between its steps
-    x, y = stripes()
+    x, y = stripes(SHAPE)
     people = vault(unit="person", per_unit=2, units=np.arange(COUNT))
     with pytest.raises(UsageError, match="without a unit"):
         synthesizer(both, records=100).fit(people)
@@ -280,7 +270,7 @@ def test_an_encoder_for_labels_is_refused_where_nothing_is_labelled_by_codes(
 
 
 def test_the_command_takes_an_encoder_for_labels_and_asks_for_it_again(tmp_path: Path, capsys: Any) -> None:
-    x, y = stripes()
+    x, y = stripes(SHAPE)
     data, out = tmp_path / "data.npz", tmp_path / "out"
     np.savez(data, x=x.reshape(COUNT, *SHAPE), y=y)
     first, second = encoders(tmp_path)
