@@ -31,9 +31,11 @@ is charged.""",
 be compared with the printed ones. The generator of 64 × 64 × 3 images is built in [Table 5](#dp-swd-table-3), and the
 noise of 8,192 dimensions and 2,000 directions is computed at the paper's own numbers.""",
     "privot-colour": """The cell without public images at ε = 10 was run again, by the same study, when a mean of all
-records became the rule there (commit 1d7cda5, alone on the GPU; all others are of fbd00e0). What seeds 1 and 2 gave is
-in [results](../results/synthesis-images.md#colour-images). **Gender is a miss**: labels of faces are the limit
-([what was tried](../notebook/synthesis-images.md#what-an-encoder-sees-at-more-pixels)).""",
+records became the rule there (commit 1d7cda5, alone on the GPU; the face encoder is of 3fea6acb, all others are of
+fbd00e0). What seeds 1 and 2 gave is in [results](../results/synthesis-images.md#colour-images). **Gender is a miss with
+an encoder of objects alone**, which sees too little of a face
+([what was tried](../notebook/synthesis-images.md#what-an-encoder-sees-at-more-pixels)); with an encoder that was
+trained on other people's faces it is reached.""",
     "triangle-wad-figure-5": """*exact Shapley* and *truncated Monte Carlo* (DataSV) value the accuracy of a ridge
 classifier of the parties' pooled records; *MR*, *OR* and the three kinds of *GTG* rebuild models of coalitions from the
 updates of one federated training (softmax regression), as their papers do: *GTG-Tib* is *GTG* with orders that nobody
