@@ -83,8 +83,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_folder_is_audited_without_arguments_and_its_report_shows_it(folder: Path) -> None:
-    findings, tests, guarantee = audit_folder(folder, candidates=300, runs=60, trials=100_000)
+    found = audit_folder(folder, candidates=300, runs=60, trials=100_000)
+    findings, tests, guarantee = found.findings, found.tests, found.guarantee
     assert broken(findings) == []
+    assert not found.untested
     names = [f.name for f in findings]
     assert "the noise of the sums was added on a grid" in names
     assert "a checkpoint holds only what is made from its release" in names
@@ -115,12 +117,16 @@ def test_folders_of_tables_and_of_streams_are_audited_by_their_events(tmp_path: 
     # samples of a fair share of the records: tiny ones make the accountant work ten times as long
     stream = "--method sinkhorn --steps 16 --set blocks=2 --set batch=200 --set points=20 --set sweeps=14".split()
     assert run(["synth", "digits", *common, *stream, "--out", str(tmp_path / "stream")]) == 0
-    for name in ("table", "stream"):
-        findings, tests, _ = audit_folder(tmp_path / name, trials=20_000)
-        assert broken(findings) == []
-        assert any(f.name.startswith("events: ") for f in findings)
-        assert tests == []
-        assert "Audit: claimed and measured" in (tmp_path / name / "report.html").read_text()
+    for name, why in (("table", "holds tables"), ("stream", "comes from the method sinkhorn")):
+        found = audit_folder(tmp_path / name, trials=20_000)
+        assert broken(found.findings) == []
+        assert any(f.name.startswith("events: ") for f in found.findings)
+        assert found.tests == []
+        page = (tmp_path / name / "report.html").read_text()
+        assert "Audit: claimed and measured" in page
+        # who reads the page or the terminal is told what was not tried
+        assert why in found.untested
+        assert page.count(found.untested) == 2
 
 
 def test_a_folder_that_states_too_little_is_refused(folder: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from privot.errors import DataError, UsageError
-from privot.studies import STUDIES, Study, StudyFinding, StudyRun, StudyVerdict, find_study
+from privot.studies import STUDIES, Study, StudyFinding, StudyRun, StudyVerdict, find_study, study_run
 from privot.studies.dp_swd.noise_table import ROWS
 from privot.studies.result_tables import tables_of
 from privot.studies.study_list import DP_SWD, PAPERS
@@ -55,6 +55,25 @@ def test_a_result_is_kept_and_used_as_long_as_its_settings_are_the_same(own: Stu
     assert len(calls) == 3 + 3 + 2 + 2
     with pytest.raises(UsageError, match="has no setting 'colour'; it has parts, stop"):
         StudyRun(own, out=tmp_path).result({"colour": 1})
+
+
+def test_a_result_of_other_source_code_is_computed_anew(
+    own: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "privot"
+    (package / "inner").mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "inner" / "sums.py").write_text("n = 1")
+    monkeypatch.setattr("privot.__file__", str(package / "__init__.py"))
+    monkeypatch.setattr("privot.studies.study_run._source", source := study_run._source.__wrapped__)
+    StudyRun(own, out=tmp_path).result()
+    StudyRun(own, out=tmp_path).result()
+    assert len(calls) == 3
+    before = source()
+    (package / "inner" / "sums.py").write_text("n = 2")
+    assert source() != before
+    StudyRun(own, out=tmp_path).result()
+    assert len(calls) == 6
 
 
 def test_a_run_that_was_cut_off_goes_on_with_the_next_part(

@@ -486,7 +486,8 @@ def test_a_folder_with_a_choice_is_audited(tmp_path: Path, monkeypatch: pytest.M
         return sample(synthesizer, generator, count)
 
     monkeypatch.setattr(synth_folder, "_sample", look)
-    findings, _, guarantee = audit_folder(folder, candidates=300, steps=5, runs=60, trials=20_000)
+    found = audit_folder(folder, candidates=300, steps=5, runs=60, trials=20_000)
+    findings, guarantee = found.findings, found.guarantee
     assert attacked == [pytest.approx(done.generator_.warp)] * 2
     assert guarantee.epsilon() == pytest.approx(8.0, rel=1e-3)
     said = [str(f.to_dict()) for f in findings]

@@ -262,7 +262,8 @@ def test_a_killed_job_goes_on_and_another_release_is_refused(tmp_path: Path) -> 
         with pytest.raises(DataError):
             CommonMean.from_dict(wrong)
     write_folder(done, folder, 40, 1)
-    findings, tests, guarantee = audit_folder(folder, candidates=60, runs=40, trials=10_000)
+    found = audit_folder(folder, candidates=60, runs=40, trials=10_000)
+    findings, tests, guarantee = found.findings, found.tests, found.guarantee
     assert broken(findings) == []
     assert "the noise of the common was added on a grid" in [f.name for f in findings]
     assert all(t.epsilon <= guarantee.epsilon() for t in tests[:2])

@@ -525,7 +525,8 @@ def test_a_labelled_folder_is_audited(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     done = small().fit(vault(), folder=folder)
     write_folder(done, folder, 60, 0)
-    findings, _, guarantee = audit_folder(folder, candidates=300, steps=5, runs=60, trials=20_000)
+    found = audit_folder(folder, candidates=300, steps=5, runs=60, trials=20_000)
+    findings, guarantee = found.findings, found.guarantee
     assert guarantee.epsilon() == pytest.approx(8.0, rel=1e-3)
     names = [f.to_dict() for f in findings]
     assert any("labels.npz" in str(name) for name in names)

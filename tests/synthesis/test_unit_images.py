@@ -160,8 +160,10 @@ def test_a_job_goes_on_with_its_unit_and_with_no_other(tmp_path: Path, monkeypat
 
 def test_an_audit_of_the_folder_is_of_the_unit(tmp_path: Path) -> None:
     small().fit(vault()).publish(tmp_path / "made", samples=50)
-    findings, tests, guarantee = audit_folder(tmp_path / "made", trials=2000)
-    assert not tests
+    found = audit_folder(tmp_path / "made", trials=2000)
+    findings, guarantee = found.findings, found.guarantee
+    assert not found.tests
+    assert "protects one child" in found.untested
     assert all(finding.passed for finding in findings if hasattr(finding, "passed"))
     claims = [finding.claim for finding in findings if hasattr(finding, "claim")]
     assert [claim.relation for claim in claims] == [guarantee.relation] == ["add-remove of one child, at most 4 rows"]

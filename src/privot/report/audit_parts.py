@@ -39,8 +39,15 @@ def audit_card(fields: Mapping[str, Any]) -> Card:
         words = "Of a record that was in the data and one that was not, the attack picks the right one"
         chance = f"{100 * float(test['auc']):.0f} % of the time ({100 * low:.0f} to {100 * high:.0f} %; a coin: 50 %)."
         parts.append(Paragraph(f"{words} {chance}"))
+    parts += _untested(fields)
     parts.append(Paragraph("Attacks ran on records that the audit made itself; no real record was looked at.", "quiet"))
     return Card(title, parts, "good")
+
+
+def _untested(fields: Mapping[str, Any]) -> list[Part]:
+    """Why nobody's membership was tested, where that is so; folders audited before this was said hold nothing."""
+    said = fields.get("untested")
+    return [Paragraph(clean(said, 300))] if isinstance(said, str) and said else []
 
 
 def _relation(claimed: Mapping[str, Any]) -> str:
@@ -104,6 +111,7 @@ def audit_section(fields: Mapping[str, Any]) -> Section:
         parts.append(Paragraph(f"Did not survive the audit: {', '.join(failed)}.", "verdict"))
     if measured:
         parts.append(Rows("Audit: claimed and measured", heads, measured))
+    parts += _untested(fields)
     if guesses:
         heads = [
             "generator and test",

@@ -1,7 +1,7 @@
 """Runs a study: settings, data, parts kept for a run that is cut off, and where a result comes from.
 
 The result is one JSON file per study and mode. A part (one seed, one pair) is kept as soon as it is there, so that a
-run that was killed goes on with the next one. Results of other settings or of another version are not used.
+run that was killed goes on with the next one. Results of other settings or of other source code are not used.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,7 @@ class StudyRun:
 
     def _digest(self, settings: Mapping[str, Any]) -> str:
         """What a result depends on, as far as it is known before it is computed."""
-        known = [SCHEMA_VERSION, privot.__version__, self.study.name, self.mode, settings, self.seed, self.device]
+        known = [SCHEMA_VERSION, _source(), self.study.name, self.mode, settings, self.seed, self.device]
         if self.study.fid and self.network() is not None:
             # a result without FID is not that of a run with it
             known.append("FID")
@@ -223,6 +224,16 @@ def provenance(device: str) -> dict[str, Any]:
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "device": _device_name(device),
     }
+
+
+@cache
+def _source() -> str:
+    """A digest of the package's source code: figures of other code are not of today, whatever the version says."""
+    root, found = Path(privot.__file__).parent, hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        found.update(f"{path.relative_to(root).as_posix()} {path.stat().st_size} ".encode())
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 def _device_name(device: str) -> str:

@@ -9,7 +9,7 @@ choice or for labels, are attacked through the events of the guarantee.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +48,16 @@ RUNS = 400
 """Default number of runs of the mechanism with the folder's own map, which may be large."""
 
 
+@dataclass(frozen=True)
+class FolderAudit:
+    """What the audit of a folder found, and why no membership was tested where none was; empty where it was."""
+
+    findings: Findings
+    tests: list[Membership]
+    guarantee: Guarantee
+    untested: str = ""
+
+
 def audit_folder(
     folder: Path,
     *,
@@ -57,7 +67,7 @@ def audit_folder(
     trials: int = 1_000_000,
     confidence: float = DEFAULT_CONFIDENCE,
     device: str = "cpu",
-) -> tuple[Findings, list[Membership], Guarantee]:
+) -> FolderAudit:
     """Run all audits of a folder; the findings are also written to the folder and to its report."""
     began = time.monotonic()
     synthesizer = Synthesizer.load(folder, device)
@@ -72,10 +82,12 @@ def audit_folder(
     findings += _files(folder)
     features = None if synthesizer.codec is not None else synthesizer.features_
     tests: list[Membership] = []
+    untested = ""
     if features is None or guarantee.unit is not None:
         # a table, a method with many charges, or a claim about several records of one unit, which no attack on single
         # records comes near: the events of its guarantee are attacked
         findings += audit_guarantee(guarantee, trials=trials, confidence=confidence, device=device)
+        untested = _untested(synthesizer, guarantee)
     else:
         attack = _attack(synthesizer, features, guarantee, _rules(folder), device)
         findings.append(run_attack(attack, runs=runs, trials=trials, confidence=confidence))
@@ -86,6 +98,7 @@ def audit_folder(
     answer = {
         "findings": [f.to_dict() for f in findings],
         "membership": [t.to_dict() for t in tests],
+        "untested": untested,
         "claimed": guarantee.epsilon(),
         "delta": guarantee.at_delta,
         "adjacency": str(guarantee.adjacency),
@@ -97,7 +110,20 @@ def audit_folder(
     }
     write_json(folder / AUDIT, answer)
     write_report(folder)
-    return findings, tests, guarantee
+    return FolderAudit(findings, tests, guarantee, untested)
+
+
+def _untested(synthesizer: Synthesizer, guarantee: Guarantee) -> str:
+    """Why no membership is tested in this folder."""
+    found = f"comes from the method {synthesizer.method}"
+    if synthesizer.codec is not None:
+        found = "holds tables"
+    elif guarantee.unit is not None:
+        found = f"protects {guarantee.unit}"
+    return (
+        "Membership was not tested: these tests repeat a synthesis of images or points by embedding, one record at a "
+        f"time, and this folder {found}. The events of its guarantee were attacked."
+    )
 
 
 def _guesses(tests: list[Membership], guarantee: Guarantee) -> list[Check]:

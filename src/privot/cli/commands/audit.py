@@ -110,11 +110,15 @@ def audit(
     if as_json:
         answer = {"target": target, "findings": [f.to_dict() for f in found.findings]}
         answer["membership"] = [t.to_dict() for t in found.tests]
+        if found.untested:
+            answer["untested"] = found.untested
         one_run = {} if found.one_run is None else {"one_run": found.one_run}
         print_json({**answer, **one_run, "refuted": lost})
     else:
         _print_findings(found.findings)
         _print_tests(found.tests)
+        if found.untested:
+            typer.echo(found.untested)
         _print_one_run(found.one_run)
     if lost:
         raise RefutedError(f"The audit refutes {len(lost)} of its subjects: {', '.join(lost)[:300]}. See its findings.")

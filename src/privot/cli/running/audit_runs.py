@@ -36,6 +36,8 @@ class AuditAnswer:
     findings: Findings = field(default_factory=list)
     tests: list[Membership] = field(default_factory=list)
     one_run: dict[str, Any] | None = None
+    untested: str = ""
+    """Why no membership was tested in a folder."""
 
 
 def run_audit(target: str, claim: dict[str, Any], effort: Effort, tell: Callable[[str, int, int], None]) -> AuditAnswer:
@@ -55,7 +57,7 @@ def run_audit(target: str, claim: dict[str, Any], effort: Effort, tell: Callable
         return AuditAnswer(audit_implementation(trials=min(effort.trials, 400_000)))
     if target == "one-run":
         return AuditAnswer(one_run=_one_run(claim, effort.confidence))
-    return AuditAnswer(*_path(Path(target), effort))
+    return _path(Path(target), effort)
 
 
 def _play(attacks: list[Attack], effort: Effort, tell: Callable[[str, int, int], None]) -> Findings:
@@ -98,7 +100,7 @@ def _one_run(claim: dict[str, Any], confidence: float) -> dict[str, Any]:
     return found.to_dict()
 
 
-def _path(path: Path, effort: Effort) -> tuple[Findings, list[Membership]]:
+def _path(path: Path, effort: Effort) -> AuditAnswer:
     """Attack what lies there: a folder, a guarantee, a release, a sketch or a transcript."""
     from privot.errors import UsageError
     from privot.opening.archives import members_of
@@ -111,29 +113,29 @@ def _path(path: Path, effort: Effort) -> tuple[Findings, list[Membership]]:
     if path.suffix == ".json":
         from privot.audit.targets.release_file import audit_guarantee, read_guarantee_file
 
-        return audit_guarantee(read_guarantee_file(path), **how), []
+        return AuditAnswer(audit_guarantee(read_guarantee_file(path), **how))
     if "release.json" in members_of(path):
         from privot.audit.targets.release_file import audit_release
 
-        return audit_release(path, runs=1000 if effort.runs is None else effort.runs, **how)[0], []
+        return AuditAnswer(audit_release(path, runs=1000 if effort.runs is None else effort.runs, **how)[0])
     from privot.federation.wire.signing import SEAL
 
     if SEAL in members_of(path):
         from privot.audit.targets.exchange import audit_sketch
         from privot.federation.sketches.signed_sketch import Sketch
 
-        return audit_sketch(Sketch.load(path), **how), []
+        return AuditAnswer(audit_sketch(Sketch.load(path), **how))
     from privot.audit.targets.transcript import audit_transcript, read_transcript
 
-    return [audit_transcript(*read_transcript(path))], []
+    return AuditAnswer([audit_transcript(*read_transcript(path))])
 
 
-def _folder(path: Path, effort: Effort, how: dict[str, Any]) -> tuple[Findings, list[Membership]]:
+def _folder(path: Path, effort: Effort, how: dict[str, Any]) -> AuditAnswer:
     from privot.audit.targets.exchange import audit_exchange, is_exchange
 
     if is_exchange(path):
-        return audit_exchange(path, **how), []
+        return AuditAnswer(audit_exchange(path, **how))
     from privot.audit.targets.synth_folder import RUNS, audit_folder
 
-    findings, tests, _ = audit_folder(path, runs=RUNS if effort.runs is None else effort.runs, **how)
-    return findings, tests
+    found = audit_folder(path, runs=RUNS if effort.runs is None else effort.runs, **how)
+    return AuditAnswer(found.findings, found.tests, untested=found.untested)

@@ -236,7 +236,8 @@ class _Story:
 
         self.tell("5. An attacker tries to find out who was in the data.")
         effort: dict[str, Any] = {"candidates": CANDIDATES, "steps": ATTACK_STEPS, "runs": RUNS, "trials": TRIALS}
-        findings, tests, _ = audit_folder(self.out / "digits", **effort)
+        found = audit_folder(self.out / "digits", **effort)
+        findings, tests = found.findings, found.tests
         self.answer.findings, self.answer.membership = findings, tests
         attack = next(f for f in findings if isinstance(f, Finding))
         ours, copier = tests[0], tests[len(tests) // 2]
