@@ -152,7 +152,8 @@ def test_training_is_on_mixed_means_and_says_so(tmp_path: Path, monkeypatch: pyt
     used, own = fitted.public_, public_means(plain.features, public_bars(), "cpu")
     assert used is not None
     assert used.outcome == "mixed"
-    assert 0.0 < used.weight < 0.5
+    # noise decides how far the weight falls short of its largest value, of which one run in fifty attains it
+    assert 0.4 < used.weight <= 0.5
     np.testing.assert_allclose(seen[0].means, own)
     np.testing.assert_allclose(seen[1].means, (1.0 - used.weight) * plain.means + used.weight * own)
     assert np.array_equal(seen[1].counts, plain.counts)
