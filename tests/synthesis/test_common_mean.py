@@ -150,8 +150,10 @@ def test_a_plan_has_one_by_the_rules_or_as_the_options_say(
     asked.pop("unit", None)
     design = Synthesizer(delta=1e-5, **asked).design(facts)
     assert (design.mechanism.common is not None) == common
-    if common:
+    # its features have so many directions that trying them takes half a minute
+    if options != {"labelled": 0.9}:
         check_cost(design.event(facts), 1e-5, asked["epsilon"], 1e-5)
+    if common:
         assert design.rules.steps == COMMON_STEPS
         assert "choosing" not in design.rules.options
         assert design.rules.options["labelling"]["kind"] == "scattering"
