@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +50,8 @@ class FittedGenerator:
     losses: list[float] = field(default_factory=list)
     public: PublicUse | None = None
     """What was made of public images, if there were some."""
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    """Of a generator that was read from a folder, what that folder says of its making and sampling does not need."""
 
     def __post_init__(self) -> None:
         self.generator = self.generator.eval()

@@ -126,6 +126,11 @@ def test_a_synthesis_is_sampled_without_its_encoder(
     np.testing.assert_array_equal(again.sample(5, seed=1)[0], expected)
     assert again.features_ is None
     assert any(encoder.digest in said for said in again.guarantee_.assumptions)
+    # what sampling does not need, a copy of the folder says nevertheless
+    again.save(tmp_path / "copy")
+    for name in ("config.json", "generator.safetensors", "guarantee.json"):
+        assert (tmp_path / "copy" / name).read_bytes() == (tmp_path / "model" / name).read_bytes(), name
+    assert encoder.digest in (tmp_path / "copy" / "config.json").read_text()
 
 
 def test_a_job_goes_on_with_its_own_encoder_only(encoder: PublicEncoder, tmp_path: Path) -> None:

@@ -160,7 +160,10 @@ def test_training_is_on_mixed_means_and_says_so(tmp_path: Path, monkeypatch: pyt
     assert len(seen) == 2
     fitted.publish(tmp_path, samples=10)
     assert "the generator was first trained on means of their classes" in (tmp_path / "report.html").read_text()
-    assert Synthesizer.load(tmp_path).public_ == used
+    again = Synthesizer.load(tmp_path)
+    assert again.public_ == used
+    again.save(tmp_path / "copy")
+    assert (tmp_path / "copy" / "config.json").read_bytes() == (tmp_path / "config.json").read_bytes()
 
 
 @pytest.fixture

@@ -39,6 +39,8 @@ GUARANTEE = "guarantee.json"
 SCHEMA_VERSION = 1
 ENCODER = "labeller-encoder.pt2"
 """A copy of the public encoder's file, where labels of samples need it."""
+_MAKING = ("encoder", "label_encoder", "public")
+"""What a synthesis was given whose files sampling does not need: the configuration describes them by their digests."""
 _LABELLER = "labeller."
 """The prefix of the names of a labeller's arrays."""
 
@@ -48,6 +50,7 @@ def write_model(
 ) -> None:
     """Everything `privot sample` needs; the configuration last, so that a folder with one is whole."""
     folder.mkdir(parents=True, exist_ok=True)
+    params = config.to_dict()
     if isinstance(fitted, FittedTable):
         weights, learned = tables.tensors_of(fitted.model), fitted.model.config()
         learned |= {} if fitted.form is None else {"frame": fitted.form.to_dict()}
@@ -55,11 +58,14 @@ def write_model(
         weights, learned = tables.tensors_of(fitted.model), fitted.model.config()
     else:
         weights, learned = _learned(fitted, rules)
+        for known, name in [(params, name) for name in _MAKING] + [(learned, "features"), (learned, "rules")]:
+            if known.get(name) is None and name in fitted.origin:
+                known[name] = fitted.origin[name]
     if isinstance(fitted, FittedGenerator) and isinstance(fitted.labeller, EncoderClassifier):
         write_bytes(folder / ENCODER, fitted.labeller.map.encoder.content)
     write_tensors(folder / GENERATOR, weights, {"kind": "generator"})
     write_bytes(folder / GUARANTEE, (guarantee.to_json() + "\n").encode())
-    write_json(folder / CONFIG, {"schema": SCHEMA_VERSION, "params": config.to_dict(), "learned": learned})
+    write_json(folder / CONFIG, {"schema": SCHEMA_VERSION, "params": params, "learned": learned})
 
 
 def _learned(fitted: FittedGenerator, rules: Rules | None) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -92,10 +98,18 @@ def read_model(folder: Path, device: str = "cpu") -> tuple[SynthesisConfig, Fitt
         config = SynthesisConfig.from_dict(fields["params"], place)
         _read_encoder(folder, fields["learned"])
         fitted = restore(config, fields["learned"], weights)
+        if isinstance(fitted, FittedGenerator):
+            fitted.origin = _origin(dict(fields["params"]), fields["learned"])
         fitted.losses = [float(v) for v in fields["learned"].get("losses", [])]
         # what does not fit together (a range of other columns, …) is seen here, not by whoever samples later
         fitted.sample(1, seed=0)
     return config, fitted, read_folder_guarantee(folder)
+
+
+def _origin(params: Mapping[str, Any], learned: Mapping[str, Any]) -> dict[str, Any]:
+    """What a folder says of the making of its generator: a copy of the folder says it too (`write_model`)."""
+    told = {name: params.get(name) for name in _MAKING} | {name: learned.get(name) for name in ("features", "rules")}
+    return {name: value for name, value in told.items() if value is not None}
 
 
 def restore(config: SynthesisConfig, learned: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> Fitted:
