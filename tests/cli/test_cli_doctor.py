@@ -56,6 +56,37 @@ def test_the_doctor_names_what_is_missing_and_what_to_do(
     assert "does not work" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("error", [OSError(5, "no entropy"), NotImplementedError("no source")])
+def test_the_doctor_says_that_the_system_has_no_entropy(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def refuse(_: int) -> bytes:
+        raise error
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "urandom", refuse)
+    assert run(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["works"] is False
+    assert not found["noise"][0]["works"]
+    assert found["noise"][0]["found"] == "makes no noise"
+
+
+def test_the_doctor_says_that_pytorch_cannot_be_loaded(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    known = installation.find_spec
+    monkeypatch.setattr(installation, "find_spec", lambda name: name if name == "torch" else known(name))
+    monkeypatch.setitem(sys.modules, "torch", None)  # it is there, and its import raises ImportError
+    assert run(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (line,) = found["device"]
+    assert (line["found"], line["works"]) == ("PyTorch cannot be loaded (ModuleNotFoundError)", False)
+    assert "--force-reinstall" in line["advice"]
+    assert found["works"] is True  # what needs no tensors works
+
+
 def test_versions_are_the_same_everywhere() -> None:
     stated = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)

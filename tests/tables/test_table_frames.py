@@ -15,6 +15,7 @@ import pytest
 from privot import Synthesizer, Vault
 from privot.errors import DataError, UsageError
 from privot.tables import Column, FrameForm, Schema, Table, TableCodec, encode_frame, frame_kind, frame_of
+from privot.tables.table_files import encode_file
 
 SCHEMA = Schema(
     (
@@ -150,6 +151,43 @@ def test_tables_of_arrow_come_back_with_their_types() -> None:
     # many batches are one table
     many = pa.concat_tables([table, table, table])
     np.testing.assert_array_equal(encode_frame(many, CODEC)[0], np.tile(encode_frame(table, CODEC)[0], (3, 1)))
+
+
+def views_of_cities() -> list[Any]:
+    """Texts as views, and a dictionary of views, as Polars hands them to Arrow."""
+    if not hasattr(pa, "string_view"):
+        pytest.skip("this version of Arrow has no views")
+    words = pa.array(["Ulm", "Hof", "Bonn"], pa.string_view())
+    return [
+        pa.array(PLAIN["city"], pa.string_view()),
+        pa.DictionaryArray.from_arrays(pa.array([0, 2, None, 0], pa.uint32()), words),
+    ]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_texts_that_are_views_are_texts(which: int) -> None:
+    table = arrow_table().set_column(1, "weight", pa.array(PLAIN["weight"]))
+    table = table.set_column(2, "city", views_of_cities()[which])
+    # a slice begins inside the batch
+    for held, first in ((table, 0), (table.slice(1), 1)):
+        rows, labels = encode_frame(held, CODEC)
+        np.testing.assert_array_equal(rows, expected()[0][first:])
+        np.testing.assert_array_equal(labels, expected()[1][first:])
+    _, made = sampled(table)
+    kind = made.schema.field("city").type
+    assert pa.types.is_dictionary(kind) if which else kind == pa.string_view()
+    assert set(made["city"].to_pylist()) <= {"Ulm", "Bonn", None}
+
+
+def test_a_parquet_file_of_views_is_read_as_its_values_are(tmp_path: Path) -> None:
+    import pyarrow.parquet as parquet
+
+    table = arrow_table().set_column(1, "weight", pa.array(PLAIN["weight"]))
+    parquet.write_table(table.set_column(2, "city", views_of_cities()[0]), tmp_path / "views.parquet")
+    assert parquet.read_schema(tmp_path / "views.parquet").field("city").type == pa.string_view()
+    rows, labels = encode_file(tmp_path / "views.parquet", CODEC, compact=True)
+    np.testing.assert_array_equal(rows, expected()[0])
+    np.testing.assert_array_equal(labels, expected()[1])
 
 
 def test_texts_of_dates_and_booleans_stay_texts() -> None:

@@ -86,6 +86,7 @@ def _by_distinct_value(column: Column, values: Any, marks: frozenset[str]) -> ND
     library = arrow()
     if len(values) == 0:
         return np.empty(0)
+    values = _without_views(values)
     if not library.types.is_dictionary(values.type):
         try:
             values = values.dictionary_encode()
@@ -102,6 +103,18 @@ def _by_distinct_value(column: Column, values: Any, marks: frozenset[str]) -> ND
     if gone.any():
         out[gone] = parse(column, np.array([None], dtype=object), marks)[0]
     return out
+
+
+def _without_views(values: Any) -> Any:
+    """The same values, texts that are views as plain texts: no version of Arrow takes single entries out of views."""
+    library = arrow()
+    # not every version of the library knows them
+    views = getattr(library.types, "is_string_view", lambda _: False)
+    if views(values.type):
+        return values.cast(library.large_string())
+    if library.types.is_dictionary(values.type) and views(values.type.value_type):
+        return library.DictionaryArray.from_arrays(values.indices, values.dictionary.cast(library.large_string()))
+    return values
 
 
 def python_values(values: Any, name: str) -> NDArray[Any]:

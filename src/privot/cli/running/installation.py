@@ -87,10 +87,13 @@ def _device() -> Observation:
     """The device that `--device auto` chooses."""
     if find_spec("torch") is None:
         return Observation("auto", "none", False, 'pip install "privot[torch]" for what computes with tensors')
-    import torch
+    try:
+        import torch
 
-    from privot.common.devices import usable_device
-
+        from privot.common.devices import usable_device
+    except Exception as error:  # a library beside it that is missing or of another version raises anything
+        found = f"PyTorch cannot be loaded ({type(error).__name__})"
+        return Observation("auto", found, False, 'pip install --force-reinstall "privot[torch]"')
     if usable_device("auto", auto=True) == "cuda":
         return Observation("auto", f"cuda: {torch.cuda.get_device_name(0)}", True)
     return Observation("auto", f"cpu, {torch.get_num_threads()} threads", True)
@@ -108,7 +111,8 @@ def _noise() -> Observation:
         works = bool(np.isfinite(one).all()) and not np.array_equal(one, other) and len(os.urandom(32)) == 32
     except (OSError, NotImplementedError):
         works = False
-    return Observation("entropy of the system", str(source.standing), works, "privot releases nothing without it")
+    found = str(source.standing) if works else "makes no noise"
+    return Observation("entropy of the system", found, works, "privot releases nothing without it")
 
 
 def _writable(name: str, folder: Path) -> Observation:

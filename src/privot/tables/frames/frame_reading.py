@@ -13,7 +13,6 @@ from privot.tables.codec import TableCodec
 from privot.tables.frames.frame_form import frame_kind
 from privot.tables.table import Table
 from privot.tables.table_files import CHUNK, check_arrow_schema
-from privot.tables.table_writing import arrow
 
 
 def encode_frame(frame: Any, codec: TableCodec) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
@@ -31,7 +30,7 @@ def encode_frame(frame: Any, codec: TableCodec) -> tuple[NDArray[np.float64], ND
     held = frame if kind == "arrow" else frame.to_arrow()
     check_arrow_schema(held.schema, "the DataFrame")
     batches = held.to_batches(CHUNK) if hasattr(held, "to_batches") else [held]
-    blocks = [encode_batch(_plain(batch), codec) for batch in batches if batch.num_rows]
+    blocks = [encode_batch(batch, codec) for batch in batches if batch.num_rows]
     labels = [y for _, y in blocks if y is not None]
     return np.concatenate([x for x, _ in blocks]), np.concatenate(labels) if labels else None
 
@@ -50,13 +49,3 @@ def _values(series: Any) -> NDArray[Any]:
     out = np.array(series.to_numpy(dtype=object), dtype=object)
     out[np.asarray(series.isna(), dtype=bool)] = None
     return out
-
-
-def _plain(batch: Any) -> Any:
-    """The batch with types that every version of Arrow can work with: views of texts as texts."""
-    library = arrow()
-    views = getattr(library.types, "is_string_view", lambda _: False)
-    if not any(views(field.type) for field in batch.schema):
-        return batch
-    columns = [c.cast(library.large_string()) if views(c.type) else c for c in batch.columns]
-    return library.RecordBatch.from_arrays(columns, names=list(batch.schema.names))
