@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import runpy
@@ -10,13 +11,16 @@ import secrets
 import socket
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
 import torch
+from torch import distributed
 
 import warm
 from privot.ledger import Ledger
+from privot.synthesis.generator_training.distributed import Team
 
 pytestmark = pytest.mark.slow
 
@@ -41,6 +45,8 @@ step._z = z[:, team.rank * rows : (team.rank + 1) * rows].reshape(-1, 2)
 step._work()
 if team.rank == 0:
     torch.save([p.detach() for p in training.generator.parameters()], sys.argv[1])
+# it holds the group: freed after the group is left, it can wait for ever
+del step
 if team.size > 1:
     distributed.destroy_process_group()
 """
@@ -101,6 +107,26 @@ def test_two_processes_take_the_step_of_one(tmp_path: Path, monkeypatch: pytest.
         assert torch.allclose(a, b, atol=1e-6)
         start = start + a.abs().sum()
     assert start > 0.0
+
+
+def test_what_trained_is_freed_before_the_group_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Trained:
+        """A step holds its own method, and with it the model that averages gradients."""
+
+        def __init__(self) -> None:
+            self.work = self.__init__
+
+    freed = []
+    monkeypatch.setattr(distributed, "destroy_process_group", lambda: freed.append(trained() is None))
+    gc.disable()
+    try:
+        trained = weakref.ref(Trained())
+        assert trained() is not None
+        with Team(rank=1, size=2):
+            pass
+    finally:
+        gc.enable()
+    assert freed == [True]
 
 
 SYNTH = [

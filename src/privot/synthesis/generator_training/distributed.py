@@ -7,6 +7,7 @@ would take. The other processes write nothing, print nothing and open no vault.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,6 +54,10 @@ class Team:
         if self.size > 1 and not self._training:
             if self.rank == 0:
                 self.share(None)
+            # What trained holds the group as well, in circles that only the collector ends. If it were freed after
+            # the group is left, it would end the group's thread while it holds Python's lock, and wait for ever if
+            # that thread happens to wait for the lock.
+            gc.collect()
             distributed.destroy_process_group()
 
     @contextmanager
