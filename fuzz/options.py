@@ -58,7 +58,7 @@ CALLS: list[tuple[list[str], list[str]]] = [
     (["value", "in/a.npz", "in/b.npz", "--validation", "in/source.npz", "--draws", "100"], [*DATA_FILES, "in/source.npz"]),
     (["points", "in/a.npz", "--validation", "in/b.npz", "--top", "3", "--most", "20"], DATA_FILES),
     (["points", "in/a.npz", "--validation", "in/b.sketch", "--range", "0,1"], ["in/a.npz", "in/b.sketch"]),
-    (["account", "claims", "--steps", "3", "--points", "2", "--rate", "0.1"], []),
+    (["study", "claims", "--steps", "3", "--points", "2", "--rate", "0.1"], []),
     (["account", "projection", *ACCOUNT, "--dim", "20", "--slices", "5"], []),
     (["account", "projection", *ACCOUNT, "--dim", "20", "--slices", "5", "--records", "100", "--batch", "10", "--steps", "3"], []),
     (["account", "gradient", *ACCOUNT, "--clipping", "matrix", "--records", "100", "--batch", "10", "--epochs", "1"], []),

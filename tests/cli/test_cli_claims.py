@@ -1,4 +1,4 @@
-"""`privot account claims`: every claim, its verdict, its counterexample, and what the number protects."""
+"""`privot study claims`: every claim, its verdict, its counterexample, and what the number protects."""
 
 import json
 
@@ -12,7 +12,7 @@ FEW = ["--points", "3", "--steps", "50"]
 @pytest.mark.slow
 def test_json_lists_every_claim_with_its_verdict_and_counterexample(capsys, tmp_path):
     plot = tmp_path / "claims.png"
-    assert run(["account", "claims", "--json", "--plot", str(plot), *FEW]) == 0
+    assert run(["study", "claims", "--json", "--plot", str(plot), *FEW]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert plot.stat().st_size > 10_000
     verdicts = {c["claim"]: c["verdict"] for c in answer["claims"]}
@@ -32,7 +32,7 @@ def test_json_lists_every_claim_with_its_verdict_and_counterexample(capsys, tmp_
 
 
 def test_the_printed_page_explains_the_verdicts(capsys):
-    assert run(["account", "claims", *FEW]) == 0
+    assert run(["study", "claims", *FEW]) == 0
     out = capsys.readouterr().out
     for words in (
         "holds under independent, non-adaptive",
@@ -45,7 +45,7 @@ def test_the_printed_page_explains_the_verdicts(capsys):
 
 @pytest.mark.parametrize("wrong", [["--points", "1"], ["--rate", "2"], ["--delta", "0"], ["--plot", "claims.txt"]])
 def test_wrong_options_are_refused_in_one_sentence(capsys, wrong):
-    assert run(["account", "claims", *FEW, *wrong]) == 2
+    assert run(["study", "claims", *FEW, *wrong]) == 2
     err = capsys.readouterr().err
     assert "Traceback" not in err
     assert len(err.strip().splitlines()) == 1

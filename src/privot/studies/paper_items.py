@@ -42,7 +42,7 @@ _CURVES = f"`privot account compare {_TERMS}`"
 _STEPS = (
     f"`privot account projection --dim 784 --slices 200 --records 10000 --batch 128 --epochs 100 --epsilon 10 {_TERMS}`"
 )
-_CLAIMS = "`privot account claims`"
+_CLAIMS = "`privot study claims`"
 _EXACT = "`privot compare A B --method exact`"
 _DP_SWD = f"`privot compare A B --method dp-swd --clip 1 --epsilon 10 {_TERMS}`"
 _IMAGES = "--epsilon 10 --delta 1e-5 --shape 28,28 --range 0,255 --out DIR"

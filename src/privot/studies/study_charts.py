@@ -1,4 +1,4 @@
-"""Charts in files: new figures, saving, and panels of lines. matplotlib is loaded only when a chart is drawn."""
+"""Panels of lines in a file, as studies draw them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from privot.errors import DataError
+from privot.report.chart_files import new_figure, save_figure
 
 Line = tuple[str, Sequence[float], Sequence[float | None], str]
 """Label, x, y (None where infinite), and a matplotlib line style."""
@@ -28,28 +28,6 @@ def draw_panels(
         axis.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     save_figure(figure, out, dpi=130)
     return out
-
-
-def new_figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
-    """A figure and its axes, (rows, columns); no window is opened."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
-
-
-def save_figure(figure: Any, out: Path, dpi: int = 150) -> None:
-    """Write `figure` to `out` and close it."""
-    from matplotlib import pyplot
-
-    try:
-        figure.savefig(out, dpi=dpi)
-    except OSError as error:
-        raise DataError(f"The chart cannot be written to {out} ({error.strerror}).") from None
-    finally:
-        pyplot.close(figure)
 
 
 def finite(value: float) -> float | None:

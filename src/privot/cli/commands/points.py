@@ -58,7 +58,7 @@ def points(
     check_seed(seed)
     own_scores.check_score_file(out)
     if plot is not None:
-        from privot.cli.printing.charts import check_ending
+        from privot.report.chart_files import check_ending
 
         check_ending(plot)
     facts, design = stated(classes, shape), (prototypes, value_range, radius)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.parsing.options import AsJson, Device, Settings
+from privot.cli.parsing.options import AsJson, Chart, Delta, Device, Settings
 from privot.cli.parsing.typed_values import read_options
 from privot.cli.printing.output import print_json, print_table
 
@@ -130,6 +130,44 @@ def pages(
 
     for path in write_pages(results, out):
         typer.echo(str(path))
+
+
+@app.command()
+def claims(
+    rate: Annotated[float, typer.Option(help="Share of the records per step, for ε against σ.")] = 0.01,
+    steps: Annotated[int, typer.Option(help="Number of steps, for ε against σ.")] = 1000,
+    delta: Delta = 1e-5,
+    smallest: Annotated[float, typer.Option(help="Smallest σ.")] = 0.05,
+    largest: Annotated[float, typer.Option(help="Largest σ.")] = 20.0,
+    points: Annotated[int, typer.Option(help="Number of values of σ.")] = 8,
+    plot: Chart = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check every claim of the Wasserstein-DP paper and compute a counterexample for each that is refuted.
+
+    Example: privot study claims --plot claims.png
+    """
+    from privot.cli.printing.claims_page import READING, print_claims
+    from privot.studies.wdp.wdp_claims import CLAIMS, Verdict
+    from privot.studies.wdp.wdp_comparison import compare_accountants
+
+    # nothing is released here and nothing is signed: the unproven numbers are shown in order to be refuted
+    compared = compare_accountants(
+        rate=rate, steps=steps, delta=delta, smallest=smallest, largest=largest, points=points, allow_unproven=True
+    )
+    if plot is not None:
+        from privot.cli.printing.charts import draw_comparison
+
+        draw_comparison(compared, plot)
+    found = [c.to_dict() for c in CLAIMS]
+    if as_json:
+        counts = {str(v): sum(c["verdict"] == str(v) for c in found) for v in Verdict}
+        answer: dict[str, Any] = {"claims": found, "counts": counts, "epsilon_against_sigma": compared.to_dict()}
+        print_json({**answer, "reading": list(READING), "plot": None if plot is None else str(plot)})
+        return
+    print_claims(found, compared)
+    if plot is not None:
+        typer.echo(f"\nDrawn in {plot}.")
 
 
 def _tell(line: str, quiet: bool) -> None:

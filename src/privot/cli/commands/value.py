@@ -47,7 +47,7 @@ def value(
     if draws < 0 or 0 < draws < 100:
         raise UsageError(f"--draws must be 0, or at least 100, got {draws}.")
     if out is not None:
-        from privot.cli.printing.charts import check_ending
+        from privot.report.chart_files import check_ending
 
         check_ending(out)
     by_sketches = _are_sketches([*parties, validation])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from privot.cli.printing.output import number, print_table
+from privot.cli.printing.output import number, print_epsilons, print_table
 
 if TYPE_CHECKING:
     from privot.accounting.comparison import AccountantComparison
@@ -39,12 +39,6 @@ def print_claims(claims: list[dict[str, Any]], compared: AccountantComparison) -
     typer.echo("")
     for line in READING:
         typer.echo(f"• {line}")
-
-
-def print_epsilons(compared: AccountantComparison) -> None:
-    """ε against σ, one row per accountant."""
-    header = ["accountant", "standing", *(f"σ={s:.3g}" for s in compared.sigmas)]
-    print_table(header, [[c.name, str(c.standing), *(number(e, 4) for e in c.epsilons)] for c in compared.curves])
 
 
 def _verdict(claim: dict[str, Any]) -> str:

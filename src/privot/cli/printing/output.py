@@ -6,9 +6,12 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from privot.accounting.comparison import AccountantComparison
 
 
 def print_json(answer: Mapping[str, Any]) -> None:
@@ -64,3 +67,9 @@ def bar(share: float, width: int = 40) -> str:
 def number(value: float | None, digits: int = 5) -> str:
     """A number as text: ∞ where there is none."""
     return "∞" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
+
+
+def print_epsilons(compared: AccountantComparison) -> None:
+    """ε against σ, one row per accountant."""
+    header = ["accountant", "standing", *(f"σ={s:.3g}" for s in compared.sigmas)]
+    print_table(header, [[c.name, str(c.standing), *(number(e, 4) for e in c.epsilons)] for c in compared.curves])

@@ -247,7 +247,7 @@ def _joined_words(row: Mapping[str, Any]) -> str:
 
 def draw(found: Mapping[str, Any], out: Path) -> list[Path]:
     """Samples of the first seed, a row of pictures per class and a block per ε."""
-    from privot.studies.study_charts import new_figure, save_figure
+    from privot.report.chart_files import new_figure, save_figure
 
     rows = [row for row in found["rows"] if row["seed"] == 0]
     figure, axes = new_figure(1, len(rows), (1.1 * len(rows) + 0.6, 5.2))

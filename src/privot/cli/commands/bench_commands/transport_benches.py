@@ -45,7 +45,7 @@ def transport(
 
     found = measure(numbers, where, tuple(jobs.split(",")), share, say)
     if out is not None:
-        from privot.cli.printing.charts import draw_benchmark
+        from privot.bench.bench_charts import draw_benchmark
 
         keep_json(found, out / "transport.json")
         draw_benchmark(found, out / "transport.png")
@@ -93,7 +93,7 @@ def growth(
 
     found = measure_growth(_sizes(sizes), _device(device), slices)
     if out is not None:
-        from privot.cli.printing.charts import draw_growth
+        from privot.bench.bench_charts import draw_growth
 
         keep_json(found, out / "growth.json")
         draw_growth(found, out / "growth.png")
