@@ -77,6 +77,11 @@ def test_dates_are_days_or_seconds() -> None:
         {"name": "a", "type": "boolean", "categories": ["x"]},
         {"name": "a", "type": "boolean", "missing": "yes"},
         {"name": "a", "type": "boolean", "colour": "red"},
+        {"name": "a", "type": "date", "low": "2000", "high": "2001", "format": "%Y%Y"},
+        {"name": "a", "type": "date", "low": 0, "high": 1, "format": "%H %X"},
+        {"name": "a", "type": "date", "low": 0, "high": 1, "format": 5},
+        {"name": "a", "type": "date", "low": 0, "high": 1, "format": "%Y" + 100 * "-"},
+        {"name": "a", "type": "date", "low": 0, "high": 1, "format": "%Q"},
         {"type": "boolean"},
     ],
 )

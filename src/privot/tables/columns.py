@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, timedelta
@@ -22,6 +23,8 @@ OTHER = "other"
 """What an unknown category becomes where the schema says so."""
 SCALES = ("auto", "linear", "log", "quantile")
 MAX_QUANTILES = 999
+MAX_FORMAT = 100
+"""Characters of the format of a date."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LARGEST = 2.0**53
 
@@ -59,6 +62,8 @@ class Column:
             raise UsageError(f"{self._who} has the unknown type {brief(self.type)}: say one of {', '.join(TYPES)}.")
         if not isinstance(self.missing, bool):
             raise UsageError(f"{self._who} must have true or false for missing.")
+        if not isinstance(self.format, str) or len(self.format) > MAX_FORMAT:
+            raise UsageError(f"{self._who} must have a text of at most {MAX_FORMAT} characters for its format.")
         if self.type in NUMBERS:
             self._check_range()
         else:
@@ -93,6 +98,8 @@ class Column:
     def _check_range(self) -> None:
         if self.categories or self.unknown != "refuse":
             raise UsageError(f"{self._who} is of type {self.type}: it has a range and no categories.")
+        if self.type == "date":
+            self._check_format()
         for name in ("low", "high"):
             value: Any = getattr(self, name)
             if self.type == "date" and isinstance(value, str):
@@ -123,6 +130,19 @@ class Column:
             isinstance(self.decimals, bool) or not isinstance(self.decimals, int) or not 0 <= self.decimals <= 15
         ):
             raise UsageError(f"{self._who} must round to 0 to 15 decimals.")
+
+    def _check_format(self) -> None:
+        """Whether dates can be read in the format: Python makes a pattern with one group for each part of a date."""
+        twice = False
+        try:
+            datetime.strptime("", self.format)
+        except re.error:
+            twice = True
+        except ValueError:
+            # no empty text is a date; what the format says is asked with `low` and `high`
+            pass
+        if twice:
+            raise UsageError(f"{self._who} has a format that names a part of the date twice: name each part once.")
 
     def _check_quantiles(self) -> None:
         values: Any = self.quantiles
