@@ -72,7 +72,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
             compiled.touch()
 
 
-WHOLE_JOBS = {"adaptation", "audit", "cli", "federation", "synthesis", "training", "valuation"}
+WHOLE_JOBS = {"adaptation", "audit", "cli", "federation", "game", "synthesis", "training", "valuation"}
 """Folders whose jobs write guarantees; what a guarantee says is tested in accounting/ and test_guarantee.py."""
 
 OWN_TABLES = {"test_audit_bounds.py"}
