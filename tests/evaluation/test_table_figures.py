@@ -14,6 +14,8 @@ from privot.evaluation.classifiers import confusion
 from privot.evaluation.nearest_images import nearest_images
 from privot.evaluation.table_figures import Coded, associations, column_shares, cramers_v, query_errors
 from privot.evaluation.table_quality import FALSE_ALARMS, evaluate_table, train_and_test
+from privot.report.evaluation_parts import evaluation_sections
+from privot.report.html_page import Page, render
 from privot.tables import Schema, Table, TableCodec
 
 CODEC = TableCodec(
@@ -158,3 +160,34 @@ def test_a_copied_image_is_found_and_shown_first() -> None:
     alone = nearest_images(made, real, None, (4, 4), (0.0, 1.0))
     between = np.sqrt(((real[:, None] - real[None]) ** 2).sum(2)) + 9.0 * np.eye(40)
     np.testing.assert_allclose(alone["held_out"], np.percentile(between.min(1) / 4.0, (1, 5, 50)))
+
+
+def test_of_many_categories_the_page_shows_the_commonest_and_measures_all() -> None:
+    """The schema's order says nothing: what most rows have comes last in it."""
+    words = [f"w{k:03d}" for k in range(167)]
+    codec = TableCodec(Schema.from_dict({"columns": [{"name": "country", "type": "categorical", "categories": words}]}))
+    made, real = (np.repeat(words, counts).astype(object) for counts in ([1] * 166 + [400], [1] * 120 + [0] * 46 + [9]))
+    fields = evaluate_table(Table({"country": made}), Table({"country": real}), codec).to_dict()
+    html = render(Page("t", "s", "l", [], evaluation_sections(fields))).decode()
+    far = 0.5 * sum(abs((made == word).mean() - (real == word).mean()) for word in words)
+    assert f"differs by {100 * far:.1f} %" in html
+    assert f"Most frequent: w166, {100 * 400 / 566:.1f} %." in html
+    assert "others (153)</text><rect" in html.replace("\n", "")
+    assert fields["queries"][0]["worst"] == pytest.approx(400 / 566 - 9 / 129)
+    assert fields["queries"][0]["where"] == "country = w166"
+
+
+def test_missing_numbers_are_part_of_what_a_column_differs_by() -> None:
+    column = {"name": "cost", "type": "integer", "low": 0, "high": 9, "missing": True}
+    codec = TableCodec(Schema.from_dict({"columns": [column]}))
+    made, real = (Table({"cost": np.array([5] * n + [None] * (10 - n), dtype=object)}) for n in (10, 5))
+    (found,) = column_shares(*(Coded(*codec.encode(t, compact=True), codec) for t in (made, real)))
+    assert found["distance"] == 0.5
+
+
+def test_a_condition_on_whole_numbers_counts_the_rows_that_its_words_say() -> None:
+    codec = TableCodec(Schema.from_dict({"columns": [{"name": "n", "type": "integer", "low": 0, "high": 97}]}))
+    made, real = (Coded(*codec.encode(Table({"n": np.full(10, v)}), compact=True), codec) for v in (24, 23))
+    assert query_errors(made, real)[0] | {"typical": 0, "high": 0} == {
+        "what": "a share, by one condition", "count": 3, "typical": 0, "high": 0, "worst": 1.0, "where": "n ≥ 24"
+    }  # fmt: skip

@@ -71,13 +71,13 @@ def test_the_privacy_curve_falls_and_marks_the_quoted_point() -> None:
 
 
 def test_a_column_of_numbers_shows_synthetic_bars_and_a_real_line() -> None:
-    drawn = column_bars("age", [], [0.1, 0.4, 0.5], [0.2, 0.4, 0.4], ("0", "99"))
+    drawn = column_bars("age", [], [0.1, 0.4, 0.5], [0.2, 0.4, 0.4], ("0", "99"), distance=0.1)
     bars = boxes(drawn, "made")
     assert [b["height"] / bars[2]["height"] for b in bars] == pytest.approx([0.2, 0.8, 1.0], rel=1e-3)
     (line,) = lines(drawn, "real")
     base = bars[2]["y"] + bars[2]["height"]
     assert (base - line[0][1]) / bars[2]["height"] == pytest.approx(0.4, rel=1e-3)
-    assert "0.100" in drawn.description, "½(0.1 + 0 + 0.1)"
+    assert "0.100" in drawn.description
     assert not lines(column_bars("age", [], [0.5, 0.5], None, ("0", "1")), "real")
 
 
@@ -86,7 +86,9 @@ def test_of_many_categories_the_most_frequent_are_drawn_and_the_rest_is_counted(
     drawn = column_bars("code", [f"c{k}" for k in range(20)], shares, None, None)
     assert "c19" in words(drawn)
     assert "c0 " not in words(drawn) + " "
-    assert "and 6 more" in words(drawn)
+    assert "others (6) 7.9 %" in words(drawn), "15/190"
+    longer = column_bars("code", [f"c{k}" for k in range(20)], [0.5 * s for s in shares], None, None, others=280)
+    assert "others (286) 53.9 %" in words(longer)
 
 
 def test_a_heat_map_is_stronger_where_the_number_is_larger_and_names_the_strongest() -> None:

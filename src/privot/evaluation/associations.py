@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from privot.errors import brief
-from privot.evaluation.table_figures import Coded, cramers_v
+from privot.evaluation.table_figures import MAX_COLUMNS, Coded, cramers_v
 from privot.tables.columns import Column
 
 STRONG, KEPT = 0.3, 0.5
@@ -47,7 +47,7 @@ def association(first: Values, second: Values) -> tuple[str, float]:
 
 def association_gaps(made: Coded, real: Coded) -> dict[str, Any]:
     """Every pair of columns in both tables: the mean gap, the largest gaps, and those that are lost, as JSON types."""
-    ours, theirs = _some(made).columns(), _some(real).columns()
+    ours, theirs = (_some(coded).columns()[:MAX_COLUMNS] for coded in (made, real))
     found = []
     for i, j in combinations(range(len(ours)), 2):
         kind, real_value = association(theirs[i], theirs[j])

@@ -16,14 +16,15 @@ from privot.tables.codec import TableCodec, unscaled
 from privot.tables.columns import Column
 
 MAX_COLUMNS = 60
-"""Columns that figures are made of."""
+"""Columns whose pairs and queries figures are made of: the first ones, the label before them."""
 MAX_ROWS = 50_000
 """Rows that figures are made of."""
 BINS = 32
 """Ranges that a column of numbers is drawn in, at most; of whole numbers each holds as many."""
 COARSE = 8
 """Cells of a column of numbers beside a column without order."""
-_MAX_WORDS = 60
+MAX_WORDS = 60
+"""Categories of one column that are named in figures, the commonest; the rest are summed."""
 _CUTS = (0.25, 0.5, 0.75)
 _QUERIES = 400
 
@@ -47,29 +48,63 @@ class Coded:
         return Coded(self.rows[kept], None if self.labels is None else self.labels[kept], self.codec)
 
     def columns(self) -> list[tuple[Column, NDArray[np.float64]]]:
-        """The columns with their coded values, the label first; at most `MAX_COLUMNS`."""
+        """All columns with their coded values, the label first."""
         found = [(column, self.rows[:, place]) for place, column in enumerate(self.codec.features)]
         if self.labels is not None and self.codec.schema.label is not None:
             found.insert(0, (self.codec.schema[self.codec.schema.label], self.labels.astype(np.float64)))
-        return found[:MAX_COLUMNS]
+        return found
 
 
-def column_shares(coded: Coded) -> list[dict[str, Any]]:
-    """For each column its name, the words or ends of its values, and the share of each, as plain JSON types."""
+def column_shares(made: Coded, real: Coded | None = None) -> list[dict[str, Any]]:
+    """For each column its name, the words or ends of its values, and the share of each, as plain JSON types.
+
+    Of more than `MAX_WORDS` categories the commonest are named (by the larger of their shares in either table), the
+    commonest first, and `others` says how many are not: those have what the named ones lack of 1. With `real` rows
+    there are also their shares (`real`, `real_missing`) and `distance`, the total variation ½ Σ|p − q| over *all*
+    categories, or over the ranges of a number, with missing values as a further one.
+    """
+    theirs = None if real is None else real.columns()
     out = []
-    for column, values in coded.columns():
-        words = [str(word) for word in column.words] + (["missing"] if column.missing else [])
+    for place, (column, values) in enumerate(made.columns()):
+        ours = _shares(column, values)
+        beside = None if theirs is None else _shares(column, theirs[place][1])
+        fields: dict[str, Any] = {"name": column.name, "ends": None, "words": [], "missing": None, "scale": "linear"}
+        kept, last = np.arange(len(ours)), len(ours) - 1
         if column.is_number:
-            gone = values < 0.0
-            known, bins = _binned(column, values[~gone])
-            shares = np.bincount(known, minlength=bins) / max(len(values), 1)
-            fields: dict[str, Any] = {"ends": [_end(column, value) for value in column.range], "words": []}
-            fields["missing"] = float(gone.mean()) if column.missing else None
+            # missing values have no place on the line
+            kept = kept[:-1]
+            fields["ends"] = [_end(column, value) for value in column.range]
+            fields["missing"] = float(ours[last]) if column.missing else None
             fields["scale"] = "linear" if column.scale == "auto" else column.scale
         else:
-            shares = np.bincount(values.astype(np.int64), minlength=len(words))[:_MAX_WORDS] / max(len(values), 1)
-            fields = {"ends": None, "words": words[:_MAX_WORDS], "missing": None, "scale": "linear"}
-        out.append({"name": column.name, **fields, "shares": [float(v) for v in shares]})
+            words = [str(word) for word in column.words] + (["missing"] if column.missing else [])
+            kept = commonest(ours if beside is None else np.maximum(ours, beside), MAX_WORDS)
+            fields |= {"words": [words[k] for k in kept], "others": len(words) - len(kept)}
+        fields["shares"] = [float(v) for v in ours[kept]]
+        if beside is not None:
+            fields["real"] = [float(v) for v in beside[kept]]
+            fields["real_missing"] = float(beside[last]) if column.is_number and column.missing else None
+            fields["distance"] = 0.5 * float(np.abs(ours - beside).sum())
+        out.append(fields)
+    return out
+
+
+def commonest(shares: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+    """The places of the largest shares, the largest first; all of them as they stand where there are at most `most`."""
+    if len(shares) <= most:
+        return np.arange(len(shares))
+    return np.argsort(-shares, kind="stable")[:most]
+
+
+def _shares(column: Column, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The share of every category, or of every range of a number and, last, of its missing values."""
+    if not column.is_number:
+        counts = np.bincount(values.astype(np.int64), minlength=len(column.words) + column.missing)
+    else:
+        known = values >= 0.0
+        bins, size = _binned(column, values[known])
+        counts = np.append(np.bincount(bins, minlength=size), np.sum(~known))
+    out: NDArray[np.float64] = counts / max(len(values), 1)
     return out
 
 
@@ -79,7 +114,7 @@ def associations(coded: Coded) -> tuple[list[str], list[list[float]]]:
     Pearson's correlation of the coded values where both columns have an order (numbers, ordinal and boolean columns);
     else Cramér's V with its bias removed (Bergsma 2013), from 0 to 1, numbers being cut into `COARSE` cells.
     """
-    columns = coded.columns()
+    columns = coded.columns()[:MAX_COLUMNS]
     matrix = np.eye(len(columns))
     cells = [_coarse(column, values) for column, values in columns]
     for i in range(len(columns)):
@@ -115,18 +150,18 @@ def cramers_v(a: NDArray[np.int64], rows: int, b: NDArray[np.int64], columns: in
 def query_errors(made: Coded, real: Coded, seed: int = 0) -> list[dict[str, Any]]:
     """How far answers from synthetic rows are from those of real rows: shares by one and two conditions, and means.
 
-    One condition is a value of a column, or a number above a quarter, half or three quarters of its public range. Pairs
-    of conditions on two columns are drawn at random. Errors of shares are differences of shares, those of means are in
-    shares of the public range. `typical` is the median, `high` exceeds 95 % of them.
+    One condition is a value of a column (of many, the `COARSE` commonest in either table and the one that is farthest
+    off), or a number above a quarter, half or three quarters of its public range. Pairs of conditions on two columns
+    are drawn at random. Errors of shares are differences of shares, those of means are in shares of the public range.
+    `typical` is the median, `high` exceeds 95 % of them.
     """
-    ours, theirs = _conditions(made), _conditions(real)
-    one = [(abs(a.mean() - b.mean()), words) for (words, _, a), (_, _, b) in zip(ours, theirs, strict=True)]
+    asked = _conditions(made, real)
+    one = [(abs(ours.mean() - theirs.mean()), words) for words, _, ours, theirs in asked]
     dice, two = np.random.default_rng(seed), []
-    pairs = [(i, j) for i in range(len(ours)) for j in range(i) if ours[i][1] != ours[j][1]]
+    pairs = [(i, j) for i in range(len(asked)) for j in range(i) if asked[i][1] != asked[j][1]]
     for k in dice.permutation(len(pairs))[:_QUERIES]:
-        i, j = pairs[k]
-        error = abs((ours[i][2] & ours[j][2]).mean() - (theirs[i][2] & theirs[j][2]).mean())
-        two.append((error, f"{ours[i][0]}, {ours[j][0]}"))
+        (first, _, *a), (second, _, *b) = (asked[place] for place in pairs[k])
+        two.append((abs((a[0] & b[0]).mean() - (a[1] & b[1]).mean()), f"{first}, {second}"))
     means = []
     for (column, a), (_, b) in zip(made.columns(), real.columns(), strict=True):
         if column.is_number and column.range[1] > column.range[0] and (a >= 0.0).any() and (b >= 0.0).any():
@@ -150,17 +185,27 @@ def _summary(what: str, errors: list[tuple[Any, str]]) -> dict[str, Any]:
     }
 
 
-def _conditions(coded: Coded) -> list[tuple[str, str, NDArray[np.bool_]]]:
-    """(the condition in words, its column, which rows satisfy it)."""
-    found = []
-    for column, values in coded.columns():
+Rule = tuple[str, str, NDArray[np.bool_], NDArray[np.bool_]]
+
+
+def _conditions(made: Coded, real: Coded) -> list[Rule]:
+    """(the condition in words, its column, which synthetic rows satisfy it, which real ones do)."""
+    found: list[Rule] = []
+    for (column, ours), (_, theirs) in list(zip(made.columns(), real.columns(), strict=True))[:MAX_COLUMNS]:
+        both = ours, theirs
         if column.is_number:
             for cut in _CUTS:
                 edge = float(unscaled(column, np.array([cut]))[0])
-                found.append((f"{column.name} ≥ {_end(column, edge)}", column.name, values >= cut))
+                # the rows that the words say, also where a whole number was rounded
+                a, b = ((values >= 0.0) & (unscaled(column, values) >= edge) for values in both)
+                found.append((f"{column.name} ≥ {_end(column, edge)}", column.name, a, b))
         else:
-            for place, word in enumerate(column.words[:COARSE]):
-                found.append((f"{column.name} = {word}", column.name, values == place))
+            shares = [_shares(column, values) for values in both]
+            kept = set(commonest(np.maximum(*shares), COARSE)) | {int(np.argmax(np.abs(shares[0] - shares[1])))}
+            words = [*column.words, *(["missing"] if column.missing else [])]
+            for place in sorted(kept):
+                a, b = (values == place for values in both)
+                found.append((f"{column.name} = {words[place]}", column.name, a, b))
     return found
 
 
@@ -200,4 +245,4 @@ def _known(column: Column, values: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _end(column: Column, value: float) -> str:
-    return column.to_date(value).strftime(column.format) if column.type == "date" else f"{value:g}"
+    return column.to_date(value).strftime(column.format) if column.type == "date" else f"{value:.12g}"

@@ -64,7 +64,7 @@ class TableReport:
     pairs: tuple[tuple[str, str, float], ...] = ()
     """The pairs of columns that differ most, with their distances."""
     columns: tuple[dict[str, Any], ...] = ()
-    """For pictures: the shares of each column's values, `synthetic` and `real`."""
+    """For pictures: the shares of each column's values (`column_shares`), of all rows of both tables."""
     correlations: dict[str, Any] = field(default_factory=dict)
     queries: tuple[dict[str, Any], ...] = ()
     numbers: tuple[dict[str, Any], ...] = ()
@@ -284,7 +284,8 @@ def evaluate_table(
     tell("comparing columns")
     marginals, pairs = marginal_distances(synthetic, test, codec), pair_distances(synthetic, test, codec)
     held_out = None if private is None else test
-    made, real = (Coded(*codec.encode(table, compact=True), codec).some(seed) for table in (synthetic, test))
+    every = [Coded(*codec.encode(table, compact=True), codec) for table in (synthetic, test)]
+    made, real = (coded.some(seed) for coded in every)
     numbers = number_columns(synthetic, test, codec)
     tell("finding nearest records")
     near = nearest_distances(synthetic, test if private is None else private, held_out, codec, seed=seed)
@@ -302,7 +303,7 @@ def evaluate_table(
         real_balance,
         near,
         tuple((first, second, distance) for (first, second), distance in worst),
-        _columns(made, real),
+        tuple(column_shares(*every)),
         _correlations(made, real),
         queries,
         numbers,
@@ -314,11 +315,6 @@ def evaluate_table(
     )
     found = report.to_dict()
     return replace(report, verdict=verdict(found), test_verdict=verdict(found, nearness=False))
-
-
-def _columns(made: Coded, real: Coded) -> tuple[dict[str, Any], ...]:
-    both = zip(column_shares(made), column_shares(real), strict=True)
-    return tuple({**ours, "real": theirs["shares"], "real_missing": theirs["missing"]} for ours, theirs in both)
 
 
 def _correlations(made: Coded, real: Coded) -> dict[str, Any]:

@@ -22,7 +22,8 @@ CONFIDENTIAL = "not private: these figures say something about the test records,
 PUBLIC_TEST = "the test records were stated to be public, so these figures reveal no more than the synthetic data"
 """What is said beside scores on public records."""
 PNG = b"\x89PNG\r\n\x1a\n"
-_MAX_COLUMNS = 60
+_DRAWN = 60
+"""Columns that a page shows."""
 _SHOWN = 12
 """Columns whose pictures are not folded away."""
 _ALWAYS_PRIVATE = ("real", "real_auc", "real_roc", "nearest", "verdict")
@@ -123,18 +124,22 @@ def confusion_chart(found: Mapping[str, Any], title: str) -> Chart:
 
 def columns_section(fields: Mapping[str, Any], title: str, over_real: bool) -> Section | None:
     """Every column's shares, the worst first where real ones are there to compare with."""
-    columns = list(fields.get("columns") or [])[:_MAX_COLUMNS]
+    columns = list(fields.get("columns") or [])
     if not columns:
         return None
     if over_real:
-        apart = {str(name): float(v) for name, v in (fields.get("marginals") or {}).items()}
-        columns.sort(key=lambda column: -apart.get(str(column["name"]), 0.0))
-    charts: list[Part] = [Chart(_column(column, over_real), _below(column, over_real)) for column in columns]
+        columns.sort(key=lambda column: -float(column.get("distance") or 0.0))
+    charts: list[Part] = [Chart(_column(column, over_real), _below(column, over_real)) for column in columns[:_DRAWN]]
     parts: list[Part] = [Key()] if over_real else []
     parts.append(Grid(charts[:_SHOWN]))
     if len(charts) > _SHOWN:
         parts.append(Fold(f"{len(charts) - _SHOWN} more columns", [Grid(charts[_SHOWN:])]))
-    return Section(title, parts)
+    return Section(title, parts + _not_shown(len(columns), "columns that differ less" if over_real else "columns"))
+
+
+def _not_shown(count: int, what: str) -> list[Part]:
+    """A sentence about what a page has no room for."""
+    return [Paragraph(f"{count - _DRAWN} {what} are not shown here.", "quiet")] if count > _DRAWN else []
 
 
 def _column(column: Mapping[str, Any], over_real: bool) -> Any:
@@ -143,7 +148,10 @@ def _column(column: Mapping[str, Any], over_real: bool) -> Any:
     words = [str(word) for word in column["words"]] or [""] * len(shares)
     words += [""] * (len(shares) - len(words))
     ends = None if column["ends"] is None else (str(column["ends"][0]), str(column["ends"][1]))
-    return column_bars(str(column["name"]), words, shares, real, ends)
+    # an older file says neither
+    others = None if column.get("others") is None else int(column["others"])
+    far = float(column["distance"]) if over_real and column.get("distance") is not None else None
+    return column_bars(str(column["name"]), words, shares, real, ends, others, far)
 
 
 def _below(column: Mapping[str, Any], over_real: bool) -> str:
@@ -209,8 +217,9 @@ def differences_section(fields: Mapping[str, Any]) -> Section | None:
 
 def numbers_section(fields: Mapping[str, Any]) -> Section | None:
     """Quantiles and means of columns of numbers in their own units, and the columns that the schema breaks."""
+    columns = list(fields.get("numbers") or [])
     rows = []
-    for column in list(fields.get("numbers") or [])[:_MAX_COLUMNS]:
+    for column in columns[:_DRAWN]:
         for which in ("synthetic", "real"):
             figures = [*column["quantiles"][which], column["means"][which]]
             rows.append([clean(column["name"]), which, *[clean(v, 40) for v in figures]])
@@ -218,7 +227,8 @@ def numbers_section(fields: Mapping[str, Any]) -> Section | None:
         return None
     warnings = [Paragraph(clean(sentence, 300), "verdict") for sentence in list(fields.get("broken") or [])]
     heads = ["column", "records", "5 %", "25 %", "50 %", "75 %", "95 %", "mean"]
-    return Section("Numbers in their own units", [*warnings, Rows("Quantiles and means", heads, rows)])
+    table = Rows("Quantiles and means", heads, rows)
+    return Section("Numbers in their own units", [*warnings, table, *_not_shown(len(columns), "columns of numbers")])
 
 
 def nearest_section(fields: Mapping[str, Any]) -> Section | None:

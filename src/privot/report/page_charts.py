@@ -99,31 +99,41 @@ def column_bars(
     made_of: Sequence[float],
     real: Sequence[float] | None,
     ends: tuple[str, str] | None,
+    others: int | None = 0,
+    distance: float | None = None,
 ) -> Drawing:
-    """The shares of one column's values: synthetic as bars, real as a line over them; a number has `ends`."""
+    """The shares of one column's values: synthetic as bars, real as a line over them; a number has `ends`.
+
+    Of categories the `MAX_BARS` commonest are drawn, and one more bar is the sum of all the others: those that are
+    given and `others` more (None where nobody knows how many), which have what the given ones lack of 1. `distance` is
+    the total variation over all of them.
+    """
     size = min(len(made_of), len(real) if real is not None else len(made_of))
     order = list(range(size))
     if ends is None and size > MAX_BARS:
-        order = sorted(order, key=lambda k: -made_of[k])[:MAX_BARS]
-    far = 0.5 * sum(abs(made_of[k] - real[k]) for k in range(size)) if real is not None else None
-    apart = "" if far is None else f" Total variation between synthetic and real: {far:.3f}."
-    most = max(order, key=lambda k: made_of[k], default=0)
-    most_word = f" Most frequent: {clean(words[most])}, {100 * made_of[most]:.1f} %." if ends is None and order else ""
-    height = 150.0 if ends is not None else 26.0 + 19.0 * len(order) + (16.0 if len(order) < size else 0.0)
-    drawn = Drawing(f"Column {clean(name, 60)}", f"Shares of {size} values or ranges.{most_word}{apart}", height, 300.0)
+        order = sorted(order, key=lambda k: -max(made_of[k], 0.0 if real is None else real[k]))[:MAX_BARS]
+    apart = "" if distance is None else f" Total variation between synthetic and real: {distance:.3f}."
+    bars = [(words[k] if ends is None else "", made_of[k], None if real is None else real[k]) for k in order]
+    most = max(bars, key=lambda bar: bar[1], default=None)
+    most_word = "" if ends is not None or most is None else f" Most frequent: {clean(most[0])}, {100 * most[1]:.1f} %."
+    if ends is None and size:
+        bars += _summed(made_of, real, order, None if others is None else others + size - len(order))
+    height = 150.0 if ends is not None else 26.0 + 19.0 * len(bars)
+    counted = f"{size}" if not others else f"{size + others}"
+    drawn = Drawing(
+        f"Column {clean(name, 60)}", f"Shares of {counted} values or ranges.{most_word}{apart}", height, 300.0
+    )
     drawn.text(fitting(name, 200.0), 0.0, 14.0, "label strong")
-    if far is not None:
-        drawn.text(f"differs by {100 * far:.1f} %", 300.0, 14.0, "label end")
-    top = max([made_of[k] for k in order] + [real[k] for k in order if real is not None] + [1e-9])
+    if distance is not None:
+        drawn.text(f"differs by {100 * distance:.1f} %", 300.0, 14.0, "label end")
+    top = max([share for _, *shares in bars for share in shares if share is not None] + [1e-9])
     if ends is None:
-        _lying(drawn, words, made_of, real, order, top)
-        if len(order) < size:
-            drawn.text(f"and {size - len(order)} more", 110.0, height - 4.0)
+        _lying(drawn, bars, top)
         return drawn
     base, tall, wide = 128.0, 104.0, 300.0 / max(size, 1)
-    for k in order:
-        high = tall * made_of[k] / top
-        drawn.box("fill made soft", k * wide, base - high, max(wide - 0.6, 0.4), high, f"{100 * made_of[k]:.1f} %")
+    for k, (_, share, _) in enumerate(bars):
+        high = tall * share / top
+        drawn.box("fill made soft", k * wide, base - high, max(wide - 0.6, 0.4), high, f"{100 * share:.1f} %")
     if real is not None:
         steps = [(x, base - tall * real[k] / top) for k in order for x in (k * wide, (k + 1) * wide)]
         drawn.path("stroke real", steps)
@@ -133,24 +143,32 @@ def column_bars(
     return drawn
 
 
-def _lying(
-    drawn: Drawing,
-    words: Sequence[str],
-    made_of: Sequence[float],
-    real: Sequence[float] | None,
-    order: Sequence[int],
-    top: float,
-) -> None:
+Bar = tuple[str, float, float | None]
+
+
+def _summed(
+    made_of: Sequence[float], real: Sequence[float] | None, order: Sequence[int], count: int | None
+) -> list[Bar]:
+    """One bar for all categories that are not in `order`, if there are any."""
+    rest = max(0.0, 1.0 - sum(made_of[k] for k in order))
+    beside = None if real is None else max(0.0, 1.0 - sum(real[k] for k in order))
+    if count is None:
+        return [("others", rest, beside)] if max(rest, beside or 0.0) > 1e-6 else []
+    return [(f"others ({count})", rest, beside)] if count else []
+
+
+def _lying(drawn: Drawing, bars: Sequence[Bar], top: float) -> None:
     """Bars from left to right, one line per category."""
     left, wide = 106.0, 150.0
-    for place, k in enumerate(order):
+    for place, (word, share, real) in enumerate(bars):
         y = 24.0 + 19.0 * place
-        drawn.text(fitting(words[k], left - 6.0), left - 6.0, y + 11.0, "label end")
-        drawn.box("fill made soft", left, y, wide * made_of[k] / top, 13.0)
+        drawn.text(fitting(word, left - 6.0), left - 6.0, y + 11.0, "label end")
+        told = "" if real is None else f", of real records {100 * real:.1f} %"
+        drawn.box("fill made soft", left, y, wide * share / top, 13.0, f"{clean(word)}: {100 * share:.1f} %{told}")
         if real is not None:
-            x = left + wide * real[k] / top
+            x = left + wide * real / top
             drawn.line("stroke real", x, y - 2.0, x, y + 15.0)
-        drawn.text(f"{100 * made_of[k]:.1f} %", 300.0, y + 11.0, "label end")
+        drawn.text(f"{100 * share:.1f} %", 300.0, y + 11.0, "label end")
 
 
 def heat_map(title: str, names: Sequence[str], matrix: Sequence[Sequence[float]]) -> Drawing:
