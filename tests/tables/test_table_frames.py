@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,9 @@ import pytest
 from privot import Synthesizer, Vault
 from privot.errors import DataError, UsageError
 from privot.tables import Column, FrameForm, Schema, Table, TableCodec, encode_frame, frame_kind, frame_of
+from privot.tables.frames.frame_form import decided_dtype
 from privot.tables.table_files import encode_file
+from replaced_noise import Answers
 
 SCHEMA = Schema(
     (
@@ -49,7 +54,7 @@ def pandas_frame(pandas: Any) -> Any:
     frame["weight"] = frame["weight"].astype("float64")
     frame["city"] = pandas.Categorical(PLAIN["city"], categories=["Bonn", "Hof", "Ulm"])
     frame["grade"] = frame["grade"].astype("int8")
-    frame["seen"] = pandas.to_datetime(frame["seen"]).astype("datetime64[ns]")
+    frame["seen"] = pandas.to_datetime(frame["seen"]).astype("datetime64[us]")
     frame["ill"] = frame["ill"].astype("bool")
     frame.index = [7, 7, 3, 1]
     return frame
@@ -126,7 +131,8 @@ def test_frames_of_polars_come_back_with_their_dtypes() -> None:
     np.testing.assert_array_equal(labels, expected()[1])
     _, made = sampled(frame)
     assert isinstance(made, polars.DataFrame)
-    wanted = dict(frame.schema) | {"city": polars.Enum(["Ulm", "Bonn"])}
+    # a moment where the schema has days is a day
+    wanted = dict(frame.schema) | {"city": polars.Enum(["Ulm", "Bonn"]), "seen": polars.Date}
     assert dict(made.schema) == wanted
     back = frame_of(CODEC.decode(rows, labels, compact=True), SCHEMA, FrameForm.of(frame, SCHEMA))
     assert back["age"].to_list() == PLAIN["age"]
@@ -142,12 +148,13 @@ def test_tables_of_arrow_come_back_with_their_types() -> None:
     rows, _ = encode_frame(table.set_column(1, "weight", pa.array(PLAIN["weight"])), CODEC)
     np.testing.assert_array_equal(rows, expected()[0])
     _, made = sampled(table)
-    for name in set(PLAIN) - {"city"}:
-        assert made.schema.field(name).type == table.schema.field(name).type, name
-    assert pa.types.is_dictionary(made.schema.field("city").type)
-    assert set(made["city"].combine_chunks().dictionary.to_pylist()) == {"Ulm", "Bonn"}
+    # a reader may have chosen the dictionary and the unit of the moments by the values
+    wanted = {"city": pa.string(), "seen": pa.date32()}
+    for name in PLAIN:
+        assert made.schema.field(name).type == wanted.get(name, table.schema.field(name).type), name
+    assert set(made["city"].to_pylist()) <= {"Ulm", "Bonn", None}
     back = frame_of(CODEC.decode(*encode_frame(table, CODEC), compact=True), SCHEMA, FrameForm.of(table, SCHEMA))
-    assert back.to_pydict() == table.to_pydict()
+    assert back.to_pydict() == table.to_pydict() | {"seen": PLAIN["seen"]}
     # many batches are one table
     many = pa.concat_tables([table, table, table])
     np.testing.assert_array_equal(encode_frame(many, CODEC)[0], np.tile(encode_frame(table, CODEC)[0], (3, 1)))
@@ -173,10 +180,6 @@ def test_texts_that_are_views_are_texts(which: int) -> None:
         rows, labels = encode_frame(held, CODEC)
         np.testing.assert_array_equal(rows, expected()[0][first:])
         np.testing.assert_array_equal(labels, expected()[1][first:])
-    _, made = sampled(table)
-    kind = made.schema.field("city").type
-    assert pa.types.is_dictionary(kind) if which else kind == pa.string_view()
-    assert set(made["city"].to_pylist()) <= {"Ulm", "Bonn", None}
 
 
 def test_a_parquet_file_of_views_is_read_as_its_values_are(tmp_path: Path) -> None:
@@ -190,12 +193,136 @@ def test_a_parquet_file_of_views_is_read_as_its_values_are(tmp_path: Path) -> No
     np.testing.assert_array_equal(labels, expected()[1])
 
 
-def test_texts_of_dates_and_booleans_stay_texts() -> None:
+def test_dates_come_out_as_the_schema_says_and_booleans_in_its_words() -> None:
     words = Schema((Column("ill", "boolean", categories=("no", "yes")), SCHEMA["seen"]))
     table = pa.table({"ill": ["no", "yes"], "seen": ["2020-01-01", None]})
     form = FrameForm.of(table, words)
     back = frame_of(Table({"ill": np.array([False, True]), "seen": PLAIN["seen"][:2]}), words, form)
-    assert back.to_pydict() == {"ill": ["no", "yes"], "seen": ["2020-05-01", None]}
+    assert back.to_pydict() == {"ill": ["no", "yes"], "seen": [date(2020, 5, 1), None]}
+
+
+# --- what a reader makes of one record
+
+
+NEAR = Schema(
+    (
+        Column("whole", "integer", 0, 120, missing=True),
+        Column("always", "integer", 0, 120),
+        Column("weight", "continuous", 0.0, 200.0, missing=True),
+        Column("code", "categorical", categories=(1, 2), missing=True),
+        Column("text", "categorical", categories=("1", "2"), missing=True),
+        Column("city", "categorical", categories=("Ulm", "Bonn"), missing=True, unknown="other"),
+        Column("day", "date", "2020-01-01", "2024-12-31", missing=True),  # type: ignore[arg-type]
+        Column(
+            "moment", "date", "2020-01-01T00:00:00", "2024-12-31T00:00:00", missing=True, format="%Y-%m-%dT%H:%M:%S"
+        ),  # type: ignore[arg-type]
+        Column("ill", "boolean", missing=True),
+        Column("smokes", "boolean", categories=(0, 1), missing=True),
+    )
+)
+CELLS = ["31", "40", "61.5", "1", "2", "Ulm", "2020-05-01", "2021-07-07T10:00:00", "true", "1"]
+ODD = ["?", "", "NaN", "null", "3", "3.5", "1e2", "-7", "9" * 20, "false", "True", "Hof", "2020-01-02", "12/31/2020"]
+ODD += ["2020-01-02 10:00:00", "2020-01-02T10:00:00Z", "2020-01-02T10:00:00.123456789", "10:00:00"]
+
+
+def by_arrow(text: str, **how: Any) -> Any:
+    import pyarrow.csv as reader
+
+    return reader.read_csv(io.BytesIO(text.encode()), convert_options=reader.ConvertOptions(**how))
+
+
+def by_polars(text: str, **how: Any) -> Any:
+    return pytest.importorskip("polars").read_csv(io.BytesIO(text.encode()), infer_schema_length=None, **how)
+
+
+def by_pandas(text: str, convert: bool = False, **how: Any) -> Any:
+    frame = pytest.importorskip("pandas").read_csv(io.StringIO(text), **how)
+    return frame.convert_dtypes() if convert else frame
+
+
+READERS: dict[str, Callable[[str], Any]] = {
+    "arrow": by_arrow,
+    "arrow, dictionaries": partial(by_arrow, auto_dict_encode=True, auto_dict_max_cardinality=2),
+    "polars": by_polars,
+    "polars, dates": partial(by_polars, try_parse_dates=True),
+    "pandas": by_pandas,
+    "pandas, dates": partial(by_pandas, parse_dates=["day", "moment"]),
+    "pandas, texts kept": partial(by_pandas, keep_default_na=False, parse_dates=["day", "moment"]),
+    "pandas, converted": partial(by_pandas, convert=True),
+    "pandas, nullable": partial(by_pandas, dtype_backend="numpy_nullable"),
+    "pandas, arrow": partial(by_pandas, dtype_backend="pyarrow", parse_dates=["day", "moment"]),
+}
+
+
+def types_out(frame: Any, codec: TableCodec) -> str:
+    """The dtypes that come out where `frame` goes in."""
+    made = frame_of(
+        codec.decode(*encode_frame(frame, codec), compact=True), codec.schema, FrameForm.of(frame, codec.schema)
+    )
+    return str(list(made.dtypes.items()) if hasattr(made, "dtypes") and hasattr(made, "iloc") else made.schema)
+
+
+@pytest.mark.filterwarnings("ignore:Could not infer format")
+@pytest.mark.parametrize("reader", READERS)
+def test_no_record_decides_the_dtypes_that_come_out(reader: str) -> None:
+    codec, read, odd_dtypes = TableCodec(NEAR), READERS[reader], set()
+    header, row = ",".join(NEAR.names), ",".join(CELLS)
+    plain = read("\n".join([header, row, row, row]))
+    wanted = types_out(plain, codec)
+    told = 0
+    for place in range(len(CELLS)):
+        for odd in ODD:
+            try:
+                near = read("\n".join([header, row, ",".join([*CELLS[:place], odd, *CELLS[place + 1 :]]), row]))
+            except (OverflowError, TypeError):
+                continue  # by pandas itself
+            try:
+                found = types_out(near, codec)
+            except DataError:
+                continue  # refused before anything is released
+            assert found == wanted, (NEAR.names[place], odd)
+            told += 1
+            odd_dtypes.add(str(near.schema if hasattr(near, "schema") else list(near.dtypes)))
+    assert told >= 2 * len(CELLS)
+    # the readers did choose dtypes by the one record
+    assert len(odd_dtypes) >= len(CELLS) - 1
+
+
+def test_with_the_noise_forced_equal_neighbouring_frames_give_one_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    days = Column("day", "date", "2020-05-01", "2020-05-04", missing=True)  # type: ignore[arg-type]
+    schema = Schema((NEAR["code"], days, NEAR["ill"]))
+    made = []
+    for last in ("1,2020-05-01,true", "?,?,?"):
+        Answers(monkeypatch)
+        table = by_arrow(f"code,day,ill\n1,2020-05-01,true\n2,2020-05-02,false\n{last}\n")
+        vault = Vault.from_table(table, schema, adjacency="replace-one", budget=(1.0, 1e-5))
+        model = Synthesizer(1.0, 1e-5, codec=TableCodec(schema), seed=1, device="cpu").fit(vault)
+        made.append((model.sample(50, seed=2), vault.frame_form))
+    assert made[0][1] == made[1][1]
+    assert made[0][0].equals(made[1][0])
+    assert made[0][0].schema.types == [pa.int64(), pa.date32(), pa.bool_()]
+
+
+def test_narrow_dtypes_are_kept_where_no_record_decides_them() -> None:
+    narrow = pa.table({"always": pa.array([3], pa.int8()), "weight": pa.array([3.0], pa.float32())})
+    part = Schema((NEAR["always"], NEAR["weight"]))
+    assert dict(FrameForm.of(narrow, part).dtypes) == {"always": "int8", "weight": "float"}
+    wide = Schema((Column("always", "integer", 0, 200), NEAR["weight"]))
+    assert FrameForm.of(narrow, wide).dtype("always") is None
+    # pandas makes float64 of int32 as soon as a value is missing
+    assert decided_dtype("pandas", NEAR["whole"], "int32") == decided_dtype("pandas", NEAR["whole"], "float64")
+    assert decided_dtype("pandas", NEAR["always"], "int32") == "int32"
+    assert decided_dtype("pandas", NEAR["city"], "category") == "category"
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+@pytest.mark.parametrize("name", NEAR.names)
+def test_what_is_decided_is_decided_again_for_itself(kind: str, name: str) -> None:
+    numbers = ["int8", "Int16", "int64", "float32", "float", "double", "bool", "int16[pyarrow]"]
+    others = ["object", "str", "string", "category", "enum", "null", "date32[day]", "timestamp[ns, tz=UTC]"]
+    for told in numbers + others:
+        decided = decided_dtype(kind, NEAR[name], told)
+        assert decided_dtype(kind, NEAR[name], decided) == decided
 
 
 def test_what_cannot_be_used_is_one_sentence() -> None:

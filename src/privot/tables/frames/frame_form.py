@@ -1,8 +1,9 @@
 """Which library a DataFrame is of, and the dtypes of the frame that comes out; it sees names and dtypes, no value.
 
-The dtypes of a frame are taken for public, as the types of a Parquet file are. Some are chosen by a library from the
-values: pandas makes whole numbers float64 as soon as one of them is missing. Where a single record could decide so, the
-schema decides instead: the form of neighbouring frames is the same.
+Readers choose most dtypes by the values: one cell that is missing, odd or a mark of the schema makes whole numbers
+float64 or text, and dates text. So what comes out has the schema's own dtypes, and the form of neighbouring frames is
+the same. Only dtypes that no reader chooses by values are kept, where the schema allows them: narrow numbers that hold
+whatever the column may, and categories.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ ENUM = "enum"
 CATEGORY, ORDERED = "category", "category, ordered"
 TEXT = "text"
 """Text of pandas' own kind: object before pandas 3, str from then on."""
-_WHOLE = re.compile(r"(u?)int(8|16|32|64)", re.IGNORECASE)
-_FLOAT = re.compile(r"(float(32|64)?|double)(\[pyarrow\])?", re.IGNORECASE)
+MOMENT = "datetime64[us]"
+"""Dates and moments of pandas."""
+_NARROW = re.compile(r"(u?)int(8|16|32)(\[pyarrow\])?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,13 @@ class FrameForm:
 
     @classmethod
     def of(cls, frame: Any, schema: Schema) -> FrameForm:
-        """The form of what comes out where `frame` went in: its kind, and dtypes as far as no record decides them."""
+        """The form of what comes out where `frame` went in: its kind, and the dtypes of it that no record decides."""
         kind = frame_kind(frame)
         if kind is None:
             raise UsageError(f"Expected a DataFrame of pandas, Polars or Arrow, got {type(frame).__name__}.")
         told = _pandas_dtypes(frame) if kind == "pandas" else _arrow_types(frame, kind)
-        resolve = _pandas_target if kind == "pandas" else _arrow_target
-        found = ((column, resolve(column, told[column.name])) for column in schema.columns if column.name in told)
-        return cls(kind, tuple((column.name, target) for column, target in found if target is not None))
+        found = ((c, decided_dtype(kind, c, told[c.name])) for c in schema.columns if c.name in told)
+        return cls(kind, tuple((column.name, dtype) for column, dtype in found if dtype is not None))
 
 
 def frame_kind(value: Any) -> str | None:
@@ -83,36 +84,70 @@ def frame_kind(value: Any) -> str | None:
     return None
 
 
-def fits(column: Column, whole: str) -> bool:
-    """Whether every value of a column of whole numbers, or of categories that are, fits the dtype `whole`."""
-    found = _WHOLE.match(whole)
+def decided_dtype(kind: str, column: Column, told: str | None) -> str | None:
+    """The dtype in which `column` is written where one of dtype `told` went in; None: the schema's own of Arrow.
+
+    Every dtype that some reader chooses by the values gives the same. What it gives is given again for itself.
+    """
+    if told is None:
+        return None
+    return _pandas_dtype(column, told) if kind == "pandas" else _arrow_dtype(kind, column, told)
+
+
+def _pandas_dtype(column: Column, told: str) -> str:
+    if column.type == "date":
+        return MOMENT
+    if column.type == "continuous":
+        return told if told == "float32" else "float64"
+    if column.type == "integer":
+        return _pandas_whole(column, told)
+    if told in (CATEGORY, ORDERED):
+        return told
+    if is_yes_or_no(column):
+        return "boolean" if column.missing else "bool"
+    return _pandas_whole(column, told) if has_whole_words(column) else TEXT
+
+
+def _pandas_whole(column: Column, told: str) -> str:
+    if column.missing:
+        # a narrow dtype becomes float64 in one reader, int64 in the next, as soon as one value is missing
+        return "Int64"
+    return told if _is_narrow(column, told) else "int64"
+
+
+def _arrow_dtype(kind: str, column: Column, told: str) -> str | None:
+    if column.type == "continuous":
+        return told if told == "float" else None
+    if column.type == "date":
+        return None
+    if column.type != "integer":
+        if kind == "polars" and (told in (ENUM, CATEGORY) or told.startswith("dictionary")):
+            return ENUM if told == ENUM else CATEGORY
+        # Arrow's reader may choose a dictionary by how many texts it saw
+        if not has_whole_words(column):
+            return None
+    return told if _is_narrow(column, told) else None
+
+
+def _is_narrow(column: Column, told: str) -> bool:
+    """Whether `told` is a dtype of whole numbers below 64 bits that holds every value of the column."""
+    found = _NARROW.fullmatch(told)
     if found is None:
         return False
-    low, high = column.range if column.is_number else (float(min(whole_words(column))), float(max(whole_words(column))))
+    low, high = column.range if column.is_number else (min(map(int, column.words)), max(map(int, column.words)))
     bits = int(found[2])
-    least, most = (0.0, 2.0**bits - 1) if found[1] else (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1)
+    least, most = (0, 2**bits - 1) if found[1] else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     return least <= low and high <= most
 
 
-def whole_words(column: Column) -> list[int]:
-    """The categories as whole numbers, in order; empty unless all of them are."""
-    texts = [str(word) for word in column.words]
-    return [int(text) for text in texts] if all(re.fullmatch(r"-?\d{1,15}", text) for text in texts) else []
+def has_whole_words(column: Column) -> bool:
+    """Whether all categories are whole numbers, and no texts."""
+    return all(isinstance(word, int) for word in column.words)
 
 
-def is_text(dtype: str) -> bool:
-    """Whether a dtype holds texts."""
-    return dtype in (TEXT, "str") or dtype.lower().startswith(("string", "large_string"))
-
-
-def is_category(dtype: str) -> bool:
-    """Whether a dtype holds categories."""
-    return dtype in (CATEGORY, ORDERED, ENUM) or dtype.startswith("dictionary")
-
-
-def is_moment(dtype: str) -> bool:
-    """Whether a dtype holds dates or moments."""
-    return dtype.startswith(("datetime64", "timestamp", "date32"))
+def is_yes_or_no(column: Column) -> bool:
+    """Whether the column's words are false and true."""
+    return column.type == "boolean" and column.categories == ("false", "true")
 
 
 def _pandas_dtypes(frame: Any) -> dict[str, str]:
@@ -130,54 +165,3 @@ def _arrow_types(frame: Any, kind: str) -> dict[str, str]:
     if kind == "polars":
         out |= {name: ENUM for name, dtype in frame.schema.items() if type(dtype).__name__ == "Enum"}
     return out
-
-
-def _pandas_target(column: Column, told: str) -> str | None:
-    """The dtype of pandas for a column of the schema, given the one that went in."""
-    if column.type == "continuous":
-        return told if _FLOAT.fullmatch(told) else "float64"
-    if column.type == "integer":
-        return _pandas_whole(column, told)
-    if column.type == "date":
-        return TEXT if told == "str" else told if is_text(told) or is_moment(told) else "object"
-    if is_category(told):
-        return CATEGORY if told.startswith("dictionary") else told
-    if told in ("object", "str"):
-        # yes and no become objects as soon as one is missing
-        plain = column.type == "boolean" and column.categories == ("false", "true")
-        return ("boolean" if column.missing else "bool") if plain and told == "object" else TEXT
-    if is_text(told):
-        return told
-    if column.type == "boolean" and told.lower().startswith("bool"):
-        return told if "pyarrow" in told else "boolean" if column.missing else "bool"
-    return _pandas_whole(column, told) if whole_words(column) else TEXT
-
-
-def _pandas_whole(column: Column, told: str) -> str:
-    name = told if _WHOLE.match(told) and fits(column, told) else "int64"
-    if "pyarrow" in name:
-        return name
-    # a dtype that holds missing values wherever there may be some, whether there are any or not
-    lower = name.lower()
-    return (
-        lower.replace("uint", "UInt")
-        if column.missing and lower[0] == "u"
-        else (lower.capitalize() if column.missing else lower)
-    )
-
-
-def _arrow_target(column: Column, told: str) -> str | None:
-    """The type of Arrow for a column of the schema, given the one that went in; None: the schema's own."""
-    if column.type == "continuous":
-        return told if told in ("float", "double") else None
-    if column.type == "integer":
-        return told if _WHOLE.match(told) and fits(column, told) else None
-    if column.type == "date":
-        return told if is_text(told) or is_moment(told) else None
-    if is_category(told):
-        return ENUM if told == ENUM else CATEGORY
-    if is_text(told):
-        return told
-    if column.type == "boolean" and told == "bool":
-        return told
-    return told if _WHOLE.match(told) and whole_words(column) and fits(column, told) else None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.errors import DataError
+from privot.errors import DataError, brief
 from privot.tables.arrow_columns import encode_batch
 from privot.tables.codec import TableCodec
 from privot.tables.frames.frame_form import frame_kind
@@ -27,12 +27,28 @@ def encode_frame(frame: Any, codec: TableCodec) -> tuple[NDArray[np.float64], ND
     if kind == "pandas":
         return codec.encode(_pandas_table(frame), compact=True)
     # of the dtypes of Polars and Arrow none depends on a value
-    held = frame if kind == "arrow" else frame.to_arrow()
+    held = frame if kind == "arrow" else _in_arrow(frame)
     check_arrow_schema(held.schema, "the DataFrame")
     batches = held.to_batches(CHUNK) if hasattr(held, "to_batches") else [held]
     blocks = [encode_batch(batch, codec) for batch in batches if batch.num_rows]
     labels = [y for _, y in blocks if y is not None]
     return np.concatenate([x for x, _ in blocks]), np.concatenate(labels) if labels else None
+
+
+def _in_arrow(frame: Any) -> Any:
+    """A Polars frame as an Arrow table; refuses dtypes that Arrow lacks."""
+    for name in frame.columns:
+        lacking = False
+        try:
+            frame.select(name).clear().to_arrow()
+        except Exception:  # each version of the two has errors of its own
+            lacking = True
+        if lacking:
+            raise DataError(
+                f"Column {brief(name)} of the DataFrame has the dtype {frame.schema[name]}, which Arrow lacks: cast it "
+                "to one that it has, such as Int64, Float64 or String."
+            )
+    return frame.to_arrow()
 
 
 def _pandas_table(frame: Any) -> Table:
