@@ -112,6 +112,13 @@ def test_what_is_not_described_is_one_sentence(parts: list[Hints], names: Any, s
         ("CREATE TABLE t (a INT", "not closed"),
         ("CREATE TABLE t (a INT); CREATE TABLE u (b INT)", "say which"),
         ("CREATE TABLE t (17 INT)", "cannot be read"),
+        ("CREATE TABLE t ((a INT))", "cannot be read"),
+        ("CREATE TABLE t (a INT CHECK (a > " + 5000 * "9" + "))", "more than 40 digits"),
+        ("CREATE TABLE t (a INT " + 500 * "CHECK (" + 500 * ")" + ")", "more than 32 levels"),
+        ("CREATE TABLE t (a INT CHECK (" + 500 * "NOT " + "a))", "more than 32 levels"),
+        (500 * "CREATE TABLE a(", "not closed"),
+        ("CREATE TABLE t (a INT DEFAULT 'x)", "quotation"),
+        ("-- " + (1 << 20) * "x", "more than 1 MiB"),
     ],
 )
 def test_definitions_that_cannot_be_read_are_one_sentence(tmp_path: Path, text: str, said: str) -> None:
@@ -121,6 +128,41 @@ def test_definitions_that_cannot_be_read_are_one_sentence(tmp_path: Path, text: 
         read_ddl(path)
     with pytest.raises((UsageError, DataError)):
         read_ddl(path, "nobody")
+
+
+def test_a_statement_has_a_bounded_number_of_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privot.opening.sql.MAX_PIECES", 30)
+    (tmp_path / "t.sql").write_text("CREATE TABLE t (" + 10 * "a INT, " + "b INT)")
+    with pytest.raises(DataError, match="more than 30 words"):
+        read_ddl(tmp_path / "t.sql")
+
+
+@pytest.mark.parametrize(
+    ("column", "fields"),
+    [
+        # a list with NULL is never false, and names of columns are no values
+        ("a INT CHECK (a IN (1, NULL))", {"type": "integer"}),
+        ("a INT CHECK (a IN (b))", {"type": "integer"}),
+        ("a INT CHECK (a IN (²))", {"type": "integer"}),
+        ("a INT CHECK (a > 1e400)", {"type": "integer"}),
+        ("a INT CHECK (NOT (a < 5))", {"type": "integer"}),
+        ("a INT CHECK (a > 5 OR a < 3)", {"type": "integer"}),
+        ("a ENUM(x, y)", {"type": "categorical"}),
+        ("a TEXT CHECK (a IN (N'x', 'y'))", {"type": "categorical", "categories": ["x", "y"]}),
+        ("a INT CHECK (a IN (1e5, 0x10, -3))", {"type": "categorical", "categories": [100_000, 16, -3]}),
+        ("a INT CHECK (a > 0.5 AND 7.5 > a)", {"type": "integer", "low": 1, "high": 7}),
+        ("a INT CHECK (a >= 0.0 AND (a < 8.0))", {"type": "integer", "low": 0, "high": 7}),
+        ("a DECIMAL(38, 20) CHECK (a > -1.5)", {"type": "continuous", "decimals": 15, "low": -1.5}),
+        ("`a` ENUM('it\\'s', 'b'), KEY k (`a`)", {"type": "categorical", "categories": ["it's", "b"]}),
+        ("a DATETIME2", {"type": "date", "format": "%Y-%m-%d %H:%M:%S"}),
+        ("a INT, b INT, CHECK (a < a), CHECK (a < b), PRIMARY KEY (b)", {"type": "integer"}),
+    ],
+)
+def test_what_a_definition_says_is_what_its_sql_means(tmp_path: Path, column: str, fields: dict[str, Any]) -> None:
+    (tmp_path / "t.sql").write_text(f"SET x = 1;\nGO\nCREATE TABLE s.t ({column}) ENGINE=x;")
+    found = read_ddl(tmp_path / "t.sql")
+    assert found.columns == {"a": fields | {"missing": True}}
+    assert not any(isinstance(constraint, Order) for constraint in found.constraints)
 
 
 def test_dictionaries_that_cannot_be_read_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,6 +29,7 @@ OPTIONAL = {
     "polars": ("Polars", "frames"),
     "pyarrow": ("pyarrow", "synthesis"),
     "safetensors": ("safetensors", "synthesis"),
+    "sqlglot": ("sqlglot", "synthesis"),
     "torch": ("PyTorch", "torch"),
 }
 """Module → its name in prose, and the smallest extra that installs it."""
