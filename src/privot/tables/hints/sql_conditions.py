@@ -73,7 +73,8 @@ def _one(node: Any) -> Iterator[Condition]:
             pair = (first, second) if sign[0] == "L" else (second, first)
             yield Condition(pair[0], other=pair[1])
         elif first is not None and value is not None:
-            yield Condition(first, **{"low" if sign[0] == "G" else "high": value}, strict=len(sign) == 2)
+            low, high = (value, None) if sign[0] == "G" else (None, value)
+            yield Condition(first, low, high, strict=len(sign) == 2)
 
 
 def _column(node: Any) -> str | None:
