@@ -230,7 +230,64 @@ def test_an_interrupted_command_that_pays_nothing_says_so(words: str) -> None:
         words.split(), lambda pid: "numpy" in Path(f"/proc/{pid}/maps").read_text(), wait=0.3, fresh=True
     )
     assert (found.returncode, found.stdout) == (130, "")
-    assert found.stderr == "privot: Interrupted: nothing was paid, and there is nothing to resume.\n"
+    assert found.stderr == "privot: Interrupted: this run paid nothing.\n"
+
+
+def test_a_resumed_job_interrupted_while_it_starts_says_what_it_paid(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
+    assert run([*words, "--out", str(out)]) == 0
+    struck = "import privot.cli as cli\ndef strike(*_, **__): raise KeyboardInterrupt\n{place} = strike\ncli.main()"
+    # while modules are imported, while arguments are read, while the job is looked at
+    for place in ("cli.run", "cli._command", "import privot.jobs.job as j; j.Job.check_same"):
+        found = warm.run(["-c", struck.format(place=place), "synth", "--resume", "--out", str(out)])
+        assert found.returncode == 130, found.stderr
+        assert "charged once; the release is saved, trained up to step 20." in found.stderr
+        assert again(found.stderr) == ["synth", "--resume", "--out", str(out)]
+    # what the ledger says is not known without it
+    (tmp_path / "data.npz.ledger").rename(tmp_path / "moved.ledger")
+    found = warm.run(["-c", struck.format(place="cli.run"), "synth", f"--out={out}", "--resume"])
+    assert "this run paid nothing, and what the job paid before is kept. Go on with: privot synth" in found.stderr
+
+
+def test_a_raise_interrupted_after_its_commit_is_told(data: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "data.ledger"
+    terms = ["--epsilon", "1", "--delta", "1e-5", "--adjacency", "add-remove"]
+    assert run(["ledger", "init", str(ledger), "--data", str(data), *terms]) == 0
+    struck = (
+        "import privot.ledger.ledger as l, privot.cli as cli\n"
+        "{name} = l.Ledger.{name}\n"
+        "def strike(self, *a, **k): {call}raise KeyboardInterrupt\n"
+        "l.Ledger.{name} = strike\n"
+        "cli.main()"
+    )
+    words = ["ledger", "raise", str(ledger), "--epsilon", "3", "--reason", "a test", "--i-am-the-steward"]
+    # before the row is written, and after
+    for call, said in (("", "this run paid nothing."), ("_append(self, *a, **k); ", "this run paid nothing.")):
+        found = warm.run(["-c", struck.format(name="_append", call=call), *words])
+        assert (found.returncode, found.stderr) == (130, f"privot: Interrupted: {said}\n")
+    found = warm.run(["-c", struck.format(name="_anchor", call=""), *words])
+    assert found.stderr == f"privot: Interrupted: this run paid nothing; the budget in {ledger} is raised.\n"
+    with Ledger.open(ledger) as book:
+        assert [budget.epsilon for budget in book.datasets()] == [3.0]
+
+
+def test_an_interrupt_says_what_each_ledger_was_charged(data: Path, tmp_path: Path) -> None:
+    code = (
+        "import numpy as np, privot.cli as cli\n"
+        "from privot import Count, Ledger, Vault\n"
+        "def pays(*_):\n"
+        "    for name, times in (('a', 1), ('b', 2)):\n"
+        "        book = Ledger.create(name)\n"
+        "        vault = Vault(np.eye(3), clip=1.0, adjacency='add-remove', ledger=book, budget=(5.0, 1e-5))\n"
+        "        for _ in range(times): vault.release(Count(epsilon=1.0, delta=1e-5), purpose='a count')\n"
+        "    raise KeyboardInterrupt\n"
+        "cli._command = pays\n"
+        "cli.main()"
+    )
+    found = warm.run(["-c", code, "demo"], cwd=tmp_path)
+    told = f"charged once to {tmp_path / 'a'} and 2 times to {tmp_path / 'b'}; the budget in {tmp_path / 'a'} is set"
+    assert found.stderr.startswith(f"privot: Interrupted: {told}; ")
 
 
 def test_an_interrupt_within_code_that_is_made_from_text_ends_with_130(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -100,3 +101,14 @@ def test_a_refusal_quotes_little_of_an_endless_argument(endless: str, capsys: py
     assert line.startswith("privot: Unknown method 'a")
     assert line.count("\n") == 1
     assert len(line) <= 1000
+
+
+def test_a_reader_that_goes_away_ends_a_command_quietly(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    end, start = os.pipe()
+    os.close(end)
+    words = "account laplace --epsilon 1 --adjacency add-remove".split()
+    with open(start, "w") as closed:
+        monkeypatch.setattr(sys, "stdout", closed)
+        assert run(words) == 0
+        monkeypatch.undo()
+    assert capsys.readouterr().err == ""

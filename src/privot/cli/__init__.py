@@ -33,11 +33,13 @@ def main() -> None:
     try:
         code = run(arguments, debug)
     except KeyboardInterrupt:
-        # while modules are still imported
-        from privot.cli.printing.interrupts import NOTHING_PAID
-
-        _say(NOTHING_PAID)
-        code = 130
+        # while modules are still imported, or while an answer is written
+        code = _interrupted(arguments)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        _forget_output()
     # CPython remembers an interrupt that left an exec() of text, as dataclasses do while they are imported, even where
     # it was handled, and would end `python -m privot` by the signal: the next exec() of text makes it forget
     exec("")  # noqa: S102
@@ -52,13 +54,13 @@ def run(arguments: list[str], debug: bool = False) -> int:
     from privot.cli.parsing.help_pages import WrongUsage
     from privot.cli.parsing.option_bounds import check_words
     from privot.cli.parsing.recalled_options import recalled
-    from privot.cli.printing.interrupts import WAITING, sentence
+    from privot.cli.printing.interrupts import WAITING
     from privot.cli.printing.unforeseen import unforeseen
     from privot.cli.printing.warnings_said import said
     from privot.common.extras import needing
     from privot.errors import PrivotError
 
-    interruption.charged.clear()
+    interruption.written.clear()
     said.clear()
     interruption.tell_when_waiting(lambda: _say(WAITING) if sys.stderr.isatty() else None)
     try:
@@ -74,18 +76,16 @@ def run(arguments: list[str], debug: bool = False) -> int:
         if note and "--json" not in arguments:
             print(note, file=sys.stderr)
         with needing("This command needs"):
-            answer = command.main(args=arguments, prog_name="privot", standalone_mode=False)
-        # Typer makes an exit code of an interrupt, and says nothing
-        if answer == 130:
-            _say(sentence())
+            if COMPLETING in os.environ:
+                command.main(args=arguments, prog_name="privot", standalone_mode=False)
+            # not Typer's `main`: it makes an exit code of an interrupt and of a closed pipe, and says nothing
+            with command.make_context("privot", list(arguments)) as context:
+                answer = command.invoke(context)
         return int(answer) if isinstance(answer, int) else 0
     except typer.Exit as stop:
-        if stop.exit_code == 130:
-            _say(sentence())
         return stop.exit_code
-    except (typer.Abort, KeyboardInterrupt):
-        _say(sentence())
-        return 130
+    except (typer.Abort, EOFError, KeyboardInterrupt):
+        return _interrupted(arguments)
     except WrongUsage as error:
         if debug:
             raise
@@ -97,8 +97,8 @@ def run(arguments: list[str], debug: bool = False) -> int:
         _say(str(error))
         return error.exit_code
     except BrokenPipeError:
-        # the reader went away (`privot … | head`); nothing is wrong, and nothing may be flushed to it at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # the reader went away (`privot … | head`): nothing is wrong
+        _forget_output()
         return 0
     except OSError as error:
         if debug:
@@ -122,6 +122,22 @@ def _command(used: tuple[str, ...]) -> Any:
     from privot.cli.parsing.option_bounds import with_bounds
 
     return with_bounds(with_help(get_command(build_app(used))))
+
+
+def _interrupted(arguments: list[str]) -> int:
+    """Say what was paid, and return the exit code of an interrupt."""
+    try:
+        from privot.cli.printing.interrupts import sentence
+
+        _say(sentence(arguments))
+    except KeyboardInterrupt:
+        _say("Interrupted: privot ledger show lists what was paid.")
+    return 130
+
+
+def _forget_output() -> None:
+    """Nothing more is written to standard output, which cannot be: not at exit either, where Python flushes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: what is paid for is finished first, and what was charged is known when a command ends.
+"""Ctrl-C and SIGTERM: what is paid for is finished first, and what was written to ledgers can be asked of them.
 
 Without this an interrupt between a charge and its release would spend a budget and leave nothing to show for it. Work
 that has to be finished runs within `finishing`: the first signal waits for its end, the second one does not.
@@ -14,8 +14,20 @@ from dataclasses import dataclass
 from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-charged: list[str] = []
-"""The ledgers that this process charged, or was about to charge: one entry per charge."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A row that this process wrote, or was about to write, to a ledger: which of them are there the ledger knows."""
+
+    ledger: str
+    kind: str
+    number: int
+    seal: str
+
+
+written: list[Written] = []
+"""The rows of this process, oldest first."""
 _listeners: list[Callable[[], None]] = []
 _held: list[Stop] = []
 

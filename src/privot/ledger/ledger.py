@@ -305,8 +305,6 @@ class Ledger:
                 # written so that a total that is no number is refused too
                 covered = total <= budget.epsilon
                 if covered:
-                    # noted first: an interrupt is then told of a charge too many rather than of one too few
-                    interruption.charged.append(str(self.path))
                     row = self._append(rows, CHARGE, fingerprint, body, purpose)
             if covered:
                 self._anchor(row)
@@ -319,6 +317,11 @@ class Ledger:
         budget, earlier, total = _with(self._snapshot(), check_fingerprint(fingerprint), event)
         if not total <= budget.epsilon:
             raise _refused(budget, event, purpose, earlier, total)
+
+    def holds(self, number: int, seal: str) -> bool:
+        """Whether row `number` is there with this `seal`: what an interrupted process began to write, and finished."""
+        rows = self._snapshot()
+        return 0 < number <= len(rows) and rows[number - 1].mac == seal
 
     def budget(self, fingerprint: str) -> Budget | None:
         """The budget of a data set, if it has one."""
@@ -400,6 +403,8 @@ class Ledger:
 
     def _append(self, rows: list[Row], kind: str, fingerprint: str, body: str, note: str) -> Row:
         row = chain.next_row(self._key.chain, rows, kind, fingerprint, body, note, now())
+        # noted first: whether it was written, `holds` tells whoever is interrupted
+        interruption.written.append(interruption.Written(str(self.path), kind, row.id, row.mac))
         self._store.append(row)
         return row
 

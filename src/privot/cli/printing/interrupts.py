@@ -1,28 +1,96 @@
-"""What an interrupted command prints: what was paid, what is saved, and the command that resumes it."""
+"""What an interrupted command prints: what was paid, what is saved, and the command that resumes it.
+
+What was paid is asked of the ledgers: a process that is interrupted does not know whether its last row was written.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from privot.common.interruption import charged
+from privot.common.interruption import written
 from privot.errors import StoppedError
 from privot.jobs.release_once import SALT_SUFFIX
 
 if TYPE_CHECKING:
     from privot.jobs.job import Job
 
-NOTHING_PAID = "Interrupted: nothing was paid, and there is nothing to resume."
+NOTHING_PAID = "Interrupted: this run paid nothing."
 WAITING = "Stopping as soon as the paid release is saved; press Ctrl-C again to stop at once, which may lose it."
 
 
-def sentence() -> str:
-    """The sentence for an interrupt about which the command itself says nothing: what this process charged."""
-    if not charged:
-        return NOTHING_PAID
-    return f"Interrupted: charged {_times(len(charged))} to {charged[-1]}; privot ledger show lists what was paid."
+def sentence(arguments: Sequence[str] = ()) -> str:
+    """The sentence for an interrupt about which the command itself says nothing.
+
+    It tells what this process wrote to ledgers, as they know it; else what the job paid that the `arguments` resume.
+    """
+    found = [_written(ledger) for ledger in dict.fromkeys(row.ledger for row in written)]
+    paid = [words for words, _ in found if words]
+    also = "".join(f"; {words}" for _, words in found if words)
+    if paid:
+        return f"Interrupted: charged {_listed(paid)}{also}. privot ledger show lists what was paid."
+    if also:
+        return f"{NOTHING_PAID.removesuffix('.')}{also}."
+    return _resumed(arguments) or NOTHING_PAID
+
+
+def _written(ledger: str) -> tuple[str, str]:
+    """What this process charged to a ledger, and what it did to its budget, in words; empty where it did not."""
+    from privot.errors import PrivotError
+    from privot.ledger import Ledger
+    from privot.ledger.ledger_rows import BUDGET, CHARGE, RAISE
+
+    rows = [row for row in written if row.ledger == ledger]
+    try:
+        with Ledger.open(ledger) as book:
+            kinds = [row.kind for row in rows if book.holds(row.number, row.seal)]
+    except (PrivotError, OSError):
+        return f"at most {_times(len(rows))} to {ledger}, which cannot be read now", ""
+    charged = f"{_times(kinds.count(CHARGE))} to {ledger}" if CHARGE in kinds else ""
+    if RAISE in kinds:
+        return charged, f"the budget in {ledger} is raised"
+    return charged, f"the budget in {ledger} is set" if BUDGET in kinds else ""
+
+
+def _resumed(arguments: Sequence[str]) -> str | None:
+    """What the job paid and kept that the command line resumes; None where it resumes none."""
+    from privot.cli.parsing.recalled_options import COMMANDS, KEY
+
+    command = next((word for word in arguments if word in COMMANDS), None)
+    out = _out(arguments)
+    if command is None or out is None or "--resume" not in arguments or not (out / "job.json").exists():
+        return None
+    again = _again(command, out)
+    unknown = f"{NOTHING_PAID.removesuffix('.')}, and what the job paid before is kept. Go on with: {again}"
+    try:
+        from privot.jobs.charges import charges
+        from privot.jobs.job import Job
+        from privot.ledger import Ledger
+
+        job = Job.open(out)
+        ledger = next(entry[1] for entry in job.settings[KEY] if entry[0] == "--ledger")
+        with Ledger.open(ledger) as book:
+            return _told(command, job, charges(book)) if book.identity == job.settings["ledger"] else unknown
+    except Exception:
+        # a library that was interrupted while it was imported may fail in any way; a file may be damaged
+        return unknown
+
+
+def _out(arguments: Sequence[str]) -> Path | None:
+    """The folder that `--out` names."""
+    found = ""
+    for at, word in enumerate(arguments):
+        name, equals, value = word.partition("=")
+        if name == "--out":
+            found = value if equals else "".join(arguments[at + 1 : at + 2])
+    return Path(found) if found else None
+
+
+def _again(command: str, folder: Path) -> str:
+    return f"privot {command} --resume --out {shlex.quote(str(folder))}"
 
 
 @contextmanager
@@ -34,27 +102,34 @@ def telling(command: str, job: Job, spent: Callable[[str], int]) -> Iterator[Non
     try:
         yield
     except KeyboardInterrupt:
-        paid = spent(f"(job {job.name}")
-        again = f"privot {command} --resume --out {shlex.quote(str(job.folder))}"
-        if not paid:
-            raise StoppedError(f"Interrupted: nothing was paid. Start it with: {again}") from None
-        kept, blocks, step = _on_disk(job)
-        if not kept and not blocks and any(job.folder.glob(f"*{SALT_SUFFIX}")):
-            raise StoppedError(
-                f"Interrupted: charged {_times(paid)}; the release is not made yet, but what makes the very same one "
-                f"is kept. Go on without paying again with: {again}"
-            ) from None
-        if not kept and not blocks:
-            raise StoppedError(
-                f"Interrupted: charged {_times(paid)}, but stopped before the release was saved: that budget is spent. "
-                f"To pay a second time: {again} --pay-again"
-            ) from None
-        lost = "; the block in progress is lost" if not kept and blocks < paid else ""
-        reached = f", trained up to step {step}" if step else ""
-        raise StoppedError(
-            f"Interrupted: charged {_times(paid)}; the release is saved{reached}{lost}. "
-            f"Go on without paying again with: {again}"
-        ) from None
+        raise StoppedError(_told(command, job, spent)) from None
+
+
+def _told(command: str, job: Job, spent: Callable[[str], int]) -> str:
+    paid, again = spent(job.any_mark), _again(command, job.folder)
+    if not paid:
+        return f"Interrupted: nothing was paid. Start it with: {again}"
+    kept, blocks, step = _on_disk(job)
+    if not kept and not blocks and any(job.folder.glob(f"*{SALT_SUFFIX}")):
+        return (
+            f"Interrupted: charged {_times(paid)}; the release is not made yet, but what makes the very same one "
+            f"is kept. Go on without paying again with: {again}"
+        )
+    if not kept and not blocks:
+        return (
+            f"Interrupted: charged {_times(paid)}, but stopped before the release was saved: that budget is spent. "
+            f"To pay a second time: {again} --pay-again"
+        )
+    lost = "; the block in progress is lost" if not kept and blocks < paid else ""
+    reached = f", trained up to step {step}" if step else ""
+    return (
+        f"Interrupted: charged {_times(paid)}; the release is saved{reached}{lost}. "
+        f"Go on without paying again with: {again}"
+    )
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _times(count: int) -> str:
