@@ -36,8 +36,8 @@ coverage: lint
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
 lint: $(READY)
-	$(BIN)/ruff check src tests fuzz docs/building
-	$(BIN)/ruff format --check src tests fuzz docs/building
+	$(BIN)/ruff check src tests lab fuzz docs/building
+	$(BIN)/ruff format --check src tests lab fuzz docs/building
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -70,9 +70,9 @@ wheel-test: $(READY)
 setup: $(READY)
 
 # Rebuilt only when what is to be installed changes, so that everything works without a network afterwards.
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml lab/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) -e ".[dev]"
+	$(INSTALL) -e ".[dev]" -e ./lab
 	touch $(DEMO_READY) $(READY)
 
 $(DEMO_READY): pyproject.toml constraints.txt
@@ -82,10 +82,10 @@ $(DEMO_READY): pyproject.toml constraints.txt
 
 # Adds the site's packages to the environment of the tests, which does not need them.
 $(DOCS_READY): $(READY)
-	$(INSTALL) -e ".[dev,docs]"
+	$(INSTALL) -e ".[dev,docs]" -e ./lab
 	touch $(DOCS_READY)
 
 clean:
-	rm -rf $(VENV) build dist site htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build lab/build dist site htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
-	rm -rf src/*.egg-info
+	rm -rf src/*.egg-info lab/src/*.egg-info

@@ -117,7 +117,8 @@ def tree() -> dict[str, Any]:
     def walk(command: Any, words: list[str]) -> None:
         for name, below in getattr(command, "commands", {}).items():
             walk(below, [*words, name])
-        if not hasattr(command, "commands"):
+        # hidden ones only say where they went
+        if not hasattr(command, "commands") and not command.hidden:
             found[" ".join(words)] = command
 
     walk(get_command(build_app()), [])

@@ -68,5 +68,5 @@ def _commands(command: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]
     if hasattr(command, "commands"):
         for name, below in command.commands.items():
             yield from _commands(below, *path, name)
-    else:
+    elif not command.hidden:
         yield path, command

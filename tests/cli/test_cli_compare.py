@@ -1,4 +1,4 @@
-"""`privot compare` and `privot bench`: right answers on known data, marked as not private."""
+"""`privot compare`: right answers on known data, marked as not private."""
 
 from __future__ import annotations
 
@@ -147,51 +147,6 @@ def test_data_sets_with_different_columns_are_refused(capsys, pair):
     assert "columns" in capsys.readouterr().err
 
 
-def test_bench_transport_measures_all_libraries_and_draws(capsys, tmp_path):
-    assert run(["bench", "transport", "--sizes", "20", "--device", "cpu", "--out", str(tmp_path), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {(r["job"], r["who"]) for r in found["rows"]} >= {
-        ("sliced", "privot"),
-        ("sliced", "privot default"),
-        ("sliced", "PyTorch"),
-        ("sinkhorn", "privot default"),
-        ("sliced", "floor"),
-        ("sliced", "POT"),
-        ("sinkhorn", "privot"),
-        ("sinkhorn", "GeomLoss"),
-        ("sinkhorn", "POT"),
-    }
-    assert all(row["single"] > 0.0 for row in found["rows"] if row["seconds"])
-    asked = next(r["error"] for r in found["rows"] if r["who"] == "GeomLoss")
-    reached = next(r["error"] for r in found["rows"] if r["job"] == "sinkhorn" and r["who"] == "privot")
-    assert reached <= asked * 1.01 + 1e-6
-    assert all(
-        key.startswith(("job", "n", "times", "default_times", "over")) for ratio in found["ratios"] for key in ratio
-    )
-    assert (tmp_path / "transport.png").exists()
-    assert json.loads((tmp_path / "transport.json").read_text())["rows"] == found["rows"]
-    assert run(["bench", "transport", "--sizes", "ten"]) == 2
-    assert run(["bench", "transport", "--jobs", "juggling", "--device", "cpu"]) == 2
-
-
-def test_bench_growth_fits_exponents_and_draws(capsys, tmp_path):
-    arguments = ["bench", "growth", "--sizes", "20,40", "--slices", "10", "--device", "cpu", "--out", str(tmp_path)]
-    assert run([*arguments, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [row["n"] for row in found["rows"]] == [20, 40]
-    assert all(row["sliced"] > 0 and row["sinkhorn_an_iteration"] > 0 for row in found["rows"])
-    assert set(found["exponents"]) == {"sliced in n log n", "Sinkhorn's iteration in n", "Sinkhorn's memory in n"}
-    assert (tmp_path / "growth.png").exists()
-    assert run(["bench", "growth", "--sizes", "40,20", "--device", "cpu"]) == 2
-
-
-def test_the_slope_of_a_power_is_its_exponent():
-    from privot.bench.growth import _slope
-
-    assert _slope([(n, 3.0 * n**1.7) for n in (10, 100, 1000)]) == pytest.approx(1.7)
-    assert _slope([(1.0, 2.0)]) is None
-
-
 def test_the_published_variants_of_triangle(capsys, pair):
     def found(*words):
         assert run(["compare", *pair, "--method", "triangle", "--allow-unproven", "--json", *words]) == 0
@@ -217,55 +172,3 @@ def test_the_published_variants_of_triangle(capsys, pair):
     ):
         assert run(["compare", *pair, *words]) == 2
         assert said in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_bench_accounting_agrees_with_its_peers(capsys, monkeypatch):
-    from privot.bench import accounting_bench
-
-    # what takes peers a second or less: tests of accounting compare with them everywhere
-    for name in ("CASES", "HISTORIES"):
-        monkeypatch.setattr(accounting_bench, name, getattr(accounting_bench, name)[1:])
-    assert run(["bench", "accounting", "--no-calibrations", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["adjacency"], found["calibration"]) == ("add-remove", [])
-    for row in found["speed"]:
-        if row["epsilon_dp_accounting"] is not None:
-            # both are upper bounds; on its usual grid dp-accounting's is looser for many steps; at δ = 1e-12 the
-            # rounding of its transforms, which depends on the processor, moves ε by up to a hundredth
-            most = 1.01 if row["delta"] < 1e-9 else 1.0005
-            assert 0.99 * row["epsilon_dp_accounting"] < row["epsilon"] < most * row["epsilon_dp_accounting"]
-    for row in found["agreement"]:
-        # a Rényi bound is never below composed losses
-        if row["renyi"] is not None:
-            assert row["renyi"] == pytest.approx(row["renyi_opacus"], rel=1e-6)
-            assert row["losses"] < row["renyi"]
-    # what is printed is what was measured; measuring once is enough
-    monkeypatch.setattr("privot.bench.accounting_bench.measure_accounting", lambda *, calibrations: found)
-    assert run(["bench", "accounting", "--no-calibrations"]) == 0
-    assert "add-remove, proven" in capsys.readouterr().out
-
-
-def test_calibrations_of_the_benchmark_reach_their_target(monkeypatch):
-    pytest.importorskip("torch")
-    from privot.bench import accounting_bench
-
-    monkeypatch.setattr(accounting_bench, "STEPS", (1,))
-    monkeypatch.setattr(accounting_bench, "DELTAS", (1e-5,))
-    rows = accounting_bench._calibrations()
-    assert len(rows) == 15
-    for row in rows:
-        assert 0.99 * row["epsilon"] <= row["epsilon_reached"] <= row["epsilon"]
-
-
-def test_bench_noise_counts_normals(capsys, monkeypatch):
-    pytest.importorskip("torch")
-    from privot.bench import noise_bench
-
-    found = noise_bench.measure_noise(1, cpu_normals=4096)
-    assert found["cpu_normals_per_second"] > 1e4
-    clock = iter([0.0, 2.0, 10.0, 10.5])
-    monkeypatch.setattr(noise_bench.time, "perf_counter", lambda: next(clock))
-    # the best of two runs: half a second
-    assert noise_bench._rate(lambda: None, 1000, 2) == 2000.0
-    assert run(["bench", "noise", "--repeats", "0"]) == 2

@@ -10,7 +10,7 @@ import pytest
 from markdown_links import anchors, prose, relative_links
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "lab").rglob("*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 _CODE_PATH = re.compile(r"(?<![\w/.-])src/privot(?:/[\w.-]+)*/?")
@@ -50,7 +50,7 @@ def test_every_path_of_the_code_exists(name: str) -> None:
 
 def test_every_page_that_the_code_names_exists() -> None:
     named: dict[str, str] = {}
-    for file in (ROOT / "src").rglob("*.py"):
+    for file in [*(ROOT / "src").rglob("*.py"), *(ROOT / "lab").rglob("*.py")]:
         for path in re.findall(r"(?<![\w/.-])docs(?:/[\w-]+)+(?:\.\w+)?", file.read_text()):
             named[path] = str(file.relative_to(ROOT))
     assert named

@@ -16,16 +16,16 @@ OWN = {
     "federation/coordination/coordinator.py": "json.loads of what json.dumps just wrote",
     "federation/flower/serverapp.py": "the coordinator's own keys",
     "federation/flower/supernode.py": "the party's own keys",
-    "bench/lava_peer.py": "np.load, without pickles, of what the process that started it wrote",
-    "bench/partitioned/process_memory.py": "what the system says of processes",
-    "bench/tables/long_table_bench.py": "reads what it or a command that it started wrote",
-    "bench/own_scores.py": "np.load, without pickles, of what the process that started it wrote",
-    "bench/valuation_bench.py": "np.load, without pickles, of what a process that it started wrote",
-    "bench/tables/table_bench.py": "np.load, without pickles, of what a process that it started wrote",
-    "bench/tables/table_peer.py": "np.load, without pickles, of what the process that started it wrote",
-    "bench/tables/table_runs.py": "the steward's own results file, and what a process that it started wrote",
-    "bench/tables/table_step.py": "np.load, without pickles, of what a process of the same run wrote",
-    "bench/tables/table_summary.py": "json.loads of what json.dumps just wrote",
+    "privot_lab/bench/lava_peer.py": "np.load, without pickles, of what the process that started it wrote",
+    "privot_lab/bench/partitioned/process_memory.py": "what the system says of processes",
+    "privot_lab/bench/tables/long_table_bench.py": "reads what it or a command that it started wrote",
+    "privot_lab/bench/own_scores.py": "np.load, without pickles, of what the process that started it wrote",
+    "privot_lab/bench/valuation_bench.py": "np.load, without pickles, of what a process that it started wrote",
+    "privot_lab/bench/tables/table_bench.py": "np.load, without pickles, of what a process that it started wrote",
+    "privot_lab/bench/tables/table_peer.py": "np.load, without pickles, of what the process that started it wrote",
+    "privot_lab/bench/tables/table_runs.py": "the steward's own results file, and what a process that it started wrote",
+    "privot_lab/bench/tables/table_step.py": "np.load, without pickles, of what a process of the same run wrote",
+    "privot_lab/bench/tables/table_summary.py": "json.loads of what json.dumps just wrote",
     "common/private_files.py": "writes",
     "ledger/anchor.py": "writes",
     "ledger/ledger_key.py": "writes",
@@ -43,8 +43,8 @@ OWN = {
     "partitions/engines/local_worker.py": "pickle.loads from the process that started it",
     "plan/measured.py": "a file of the package itself",
     "plan/page.py": "a file of the package itself",
-    "studies/study_run.py": "files of the package itself",
-    "studies/study_pages.py": "copies a chart that it just drew",
+    "privot_lab/studies/study_run.py": "files of the package itself",
+    "privot_lab/studies/study_pages.py": "copies a chart that it just drew",
     "synthesis/paid_fit.py": "json.loads of what json.dumps just wrote",
 }
 """Where a raw call stands, and why it may."""
@@ -52,9 +52,10 @@ OWN = {
 
 def test_every_foreign_file_is_opened_in_one_place() -> None:
     root = Path(privot.__file__).parent
+    laboratory = root.parents[1] / "lab" / "src"
     found = set()
-    for path in root.rglob("*.py"):
-        name = path.relative_to(root).as_posix()
+    for path in [*root.rglob("*.py"), *laboratory.rglob("*.py")]:
+        name = path.relative_to(root if path.is_relative_to(root) else laboratory).as_posix()
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if ">>>" not in line]
         if not name.startswith("opening/") and any(RAW.search(line) for line in lines):
             found.add(name)

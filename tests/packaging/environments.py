@@ -45,7 +45,7 @@ BASE = [
     Try("ledger show", ["privot", "ledger", "show", "a.ledger"], 0, "digits"),
     Try("sketch", ["privot", "sketch", "digits", *SKETCH], 0, ""),
     Try("schema", ["privot", "schema", "propose", "--sample", "a.csv", "--public", "--out", "a.json"], 0, "2 columns"),
-    Try("figure", ["privot", "study", "run", "wdp-figure-1", "--out", "study"], 0, ""),
+    Try("laboratory", ["privot", "study", "run", "wdp-figure-1", "--out", "study"], 2, "pip install ./lab"),
     Try("plan", ["python", "-c", PLAN], 0, "8 results"),
     Try("unknown command", ["privot", "nonsense"], 2, "No such command 'nonsense'"),
     Try("unknown option", ["privot", "account", "embedding", "--nonsense"], 2, "No such option"),
@@ -82,9 +82,9 @@ TRIES = {
 """What is tried in an environment, by the extra that was installed."""
 
 
-def project() -> dict[str, object]:
-    """What pyproject.toml says of the distribution."""
-    return dict(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"])
+def project(folder: str = ".") -> dict[str, object]:
+    """What the pyproject.toml in `folder` says of its distribution."""
+    return dict(tomllib.loads((ROOT / folder / "pyproject.toml").read_text(encoding="utf-8"))["project"])
 
 
 def declared(extra: str) -> list[str]:

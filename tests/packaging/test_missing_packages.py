@@ -59,12 +59,9 @@ NEEDING = {
     "compare": (["compare", "digits", "digits"], "torch"),
     "compare openly": (["compare", "digits", "digits", "--method", "triangle", "--allow-unproven"], "torch"),
     "compare sketches in detail": (["compare", "a.sketch", "b.sketch"], "torch"),
-    "bench transport": (["bench", "transport", "--sizes", "50"], "torch"),
-    "bench growth": (["bench", "growth"], "torch"),
     "audit": (["audit", "embedding", "--epsilon", "1", "--adjacency", "replace-one", "--runs", "500"], "torch"),
     "audit all": (["audit", "all", "--runs", "500"], "torch"),
     "audit implementation": (["audit", "implementation"], "torch"),
-    "study": (["study", "run", "wdp-table-2", "--out", "study", "--json"], "torch"),
     "value": (["value", "a.sketch", "b.sketch", "--validation", "v.sketch"], "torch"),
     "matrix": (["federate", "matrix", "a.sketch", "b.sketch", "v.sketch", "--out", "map.png"], "torch"),
     "coordinate": (["federate", "coordinate", "hub", "job.toml"], "federation"),
@@ -142,7 +139,7 @@ def test_wrong_usage_is_one_sentence_and_exits_with_2(name: str, said: dict[str,
 def test_public_names_without_their_package_raise_the_sentence(tmp_path: Path):
     found = without(ALL, "names", tmp_path)
     assert {package for package, _, _ in found} == {
-        "privot", "privot.adaptation", "privot.bench", "privot.evaluation", "privot.synthesis", "privot.transport",
+        "privot", "privot.adaptation", "privot.evaluation", "privot.synthesis", "privot.transport",
     }  # fmt: skip
     for _, kind, sentence in found:
         assert kind == "MissingDependencyError"

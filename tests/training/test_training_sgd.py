@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 
+from every_accountant import every_accountant
 from privot import Adjacency, Standing, Vault
 from privot.accounting import (
     BayesianAccountant,
@@ -24,7 +25,6 @@ from privot.errors import BudgetError, PrivotError, UnprovenError, UsageError
 from privot.mechanisms import ClippedGradients, PublishedGradients, Query
 from privot.noise import SeededNoise
 from privot.noise.adding import LARGEST_RATIO
-from privot.studies.wdp.wdp_comparison import every_accountant
 from privot.training import train
 
 torch = pytest.importorskip("torch")

@@ -196,9 +196,10 @@ def test_default_sliced_keeps_very_large_and_very_small_points(size, p):
 @pytest.mark.parametrize("n", [50, 1000])
 def test_default_sinkhorn_reaches_its_tolerance_in_many_dimensions(n):
     """Costs of about 2000 with reg 100: whole potentials in float32 would round the marginals by more than that."""
-    from privot.bench.transport_bench import sinkhorn_pair
-
-    x, y, reg = sinkhorn_pair(n, torch.device("cpu"), 0.05)
+    # images of noise with 15·one-hot labels appended, as DP-Sinkhorn compares them; reg a twentieth of the mean cost
+    labels = 15.0 * torch.nn.functional.one_hot(torch.arange(n) % 10, 10).float()
+    x, y = (torch.cat([t, labels], 1) for t in clouds(n, n, 784, seed=n, shift=0.2))
+    reg = 0.05 * float(torch.cdist(x[:500], y[:500]).square().mean())
     expected = sinkhorn(x.double(), y.double(), reg, tol=1e-9)
     found = sinkhorn(x.cuda(), y.cuda(), reg)
     assert found.marginal_error <= 1e-6

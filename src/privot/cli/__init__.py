@@ -54,6 +54,7 @@ def run(arguments: list[str], debug: bool = False) -> int:
     from privot.cli.parsing.help_pages import WrongUsage
     from privot.cli.parsing.option_bounds import check_words
     from privot.cli.parsing.recalled_options import recalled
+    from privot.cli.plugged import plugged
     from privot.cli.printing.interrupts import WAITING
     from privot.cli.printing.unforeseen import unforeseen
     from privot.cli.printing.warnings_said import said
@@ -70,8 +71,10 @@ def run(arguments: list[str], debug: bool = False) -> int:
         check_words(arguments)
         # a word that is a command's name may be a file's: one module more is imported then; a shell that completes a
         # line gives no arguments, and may ask for the options of any command
-        words = COMMANDS if COMPLETING in os.environ else set(arguments)
-        command = _command(tuple(name for name in COMMANDS if name in words))
+        own = bool(arguments) and arguments[0] in COMMANDS
+        names = [*COMMANDS, *([] if own else plugged(COMMANDS))]
+        words = names if COMPLETING in os.environ else set(arguments)
+        command = _command(tuple(name for name in names if name in words), not own)
         arguments, note = recalled(arguments, command.commands)
         if note and "--json" not in arguments:
             print(note, file=sys.stderr)
@@ -113,7 +116,7 @@ def run(arguments: list[str], debug: bool = False) -> int:
 
 
 @lru_cache(maxsize=32)
-def _command(used: tuple[str, ...]) -> Any:
+def _command(used: tuple[str, ...], more: bool) -> Any:
     """The command line with the commands `used` whole; kept, because a program that runs many builds each once."""
     from typer.main import get_command
 
@@ -121,7 +124,7 @@ def _command(used: tuple[str, ...]) -> Any:
     from privot.cli.parsing.help_pages import with_help
     from privot.cli.parsing.option_bounds import with_bounds
 
-    return with_bounds(with_help(get_command(build_app(used))))
+    return with_bounds(with_help(get_command(build_app(used, more=more))))
 
 
 def _interrupted(arguments: list[str]) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
+
+from privot.cli.plugged import ANY_OPTIONS, LABORATORY, absent, load, plugged, summary
 
 HELP = "Private optimal transport: compare, learn from and synthesise data you may not share."
 EPILOG = (
@@ -41,16 +43,17 @@ COMMANDS = {
     "release": Command("release_commands", "Release a count, mean, histogram or quantile of one column."),
     "account": Command("account_commands", "Plan a budget without reading any data."),
     "ledger": Command("ledger_commands", "Create, show and verify privacy ledgers."),
-    "bench": Command("bench_commands", "Measure privot and its peers in one run."),
-    "study": Command("study_commands", "Recompute published tables and figures."),
     "schema": Command("schema_commands", "State what is public about a table, and propose its schema."),
     "federate": Command("federate_commands", "Compare data sets between organisations."),
 }
 """By name, in the order in which they are listed. A module has an `app` of its own, or a function of that name."""
 
 
-def build_app(used: Iterable[str] = COMMANDS) -> typer.Typer:
-    """The application, with the commands `used` whole and the others by name and summary only."""
+def build_app(used: Iterable[str] | None = None, *, more: bool = True) -> typer.Typer:
+    """The application, with the commands `used` whole and the others by name and summary only; all whole if None.
+
+    With `more`, commands of other distributions follow privot's own.
+    """
     app = typer.Typer(
         name="privot",
         help=HELP,
@@ -61,17 +64,30 @@ def build_app(used: Iterable[str] = COMMANDS) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(root)
-    whole = set(used)
+    whole = None if used is None else set(used)
     for name, command in COMMANDS.items():
-        if name not in whole:
+        if whole is not None and name not in whole:
             app.command(name, short_help=command.summary)(_unused)
             continue
         module = import_module(f"privot.cli.commands.{command.module}")
-        if hasattr(module, "app"):
-            app.add_typer(module.app, name=name, short_help=command.summary)
-        else:
-            app.command(name, short_help=command.summary)(getattr(module, name))
+        _add(app, name, command.summary, getattr(module, "app", None) or getattr(module, name))
+    if not more:
+        return app
+    others = plugged(COMMANDS)
+    for name, point in others.items():
+        _add(app, name, summary(point), _unused if whole is not None and name not in whole else load(point))
+    for name in LABORATORY:
+        if name not in others:
+            app.command(name, hidden=True, context_settings=ANY_OPTIONS)(absent(name))
     return app
+
+
+def _add(app: typer.Typer, name: str, words: str, command: Any) -> None:
+    """Add a command, which is a function or an application of its own."""
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name, short_help=words)
+    else:
+        app.command(name, short_help=words)(command)
 
 
 def _unused() -> None:

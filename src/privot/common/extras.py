@@ -22,7 +22,6 @@ OPTIONAL = {
     "flwr": ("Flower", "federation"),
     "httpx": ("HTTPX", "federation"),
     "jinja2": ("Jinja2", "synthesis"),
-    "mpmath": ("mpmath", "studies"),
     "opacus": ("Opacus", "opacus"),
     "ot": ("POT", "exact"),
     "pandas": ("pandas", "frames"),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from every_accountant import every_accountant
 from privot import Adjacency, Standing
 from privot.accounting import (
     BayesianAccountant,
@@ -32,7 +33,6 @@ from privot.accounting import (
 from privot.accounting.accountants import all_pairs, gradient_distances
 from privot.accounting.accountants.rdp_accountant import curve
 from privot.errors import DataError, NoTheoremError, UnprovenError, UsageError
-from privot.studies.wdp.wdp_comparison import compare_accountants, every_accountant
 
 AR, RO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 HISTORIES = [
@@ -430,18 +430,6 @@ def test_histories_are_read_as_add_remove_in_units_of_the_clip():
     for wrong in ([], [(1.0, 0.1)], [(0.0, 0.1, 5)], [(1.0, 2.0, 5)], [(1.0, 0.1, 0)], 7):
         with pytest.raises((UsageError, DataError)):
             history_event(wrong)
-
-
-def test_comparison_shows_the_unproven_only_where_allowed():
-    sizes = {"rate": 0.01, "steps": 100, "delta": 1e-5, "smallest": 0.7, "largest": 7.0, "points": 3}
-    honest = compare_accountants(**sizes)
-    assert [c.name for c in honest.curves] == ["privacy loss", "Rényi", "moments", "Gaussian limit"]
-    for c in honest.curves:
-        assert list(c.epsilons) == sorted(c.epsilons, reverse=True)
-    everyone = {c.name: c for c in compare_accountants(**sizes, allow_unproven=True).curves}
-    assert list(everyone["Wasserstein"].epsilons) == sorted(everyone["Wasserstein"].epsilons)
-    with pytest.raises(UsageError):
-        compare_accountants(**{**sizes, "largest": 0.1})
 
 
 def test_repeated_events_are_the_same_as_many_steps():

@@ -64,7 +64,7 @@ class WassersteinAccountant(RunningAccountant):
     closed form at d = Δ. `epsilon(delta)` answers by Corollary 1.
 
     Formal guarantees: none. The answer is NOT an (ε, δ) of differential privacy, whatever its name; the module says
-    which steps of the proofs fail, and `privot.studies` computes counterexamples.
+    which steps of the proofs fail, and `privot study claims` computes counterexamples.
 
     References
     ----------

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.parsing.options import AsJson, Chart, Delta, Neighbours
+from privot.cli.plugged import ANY_OPTIONS
 from privot.cli.printing.output import number, print_epsilons, print_facts, print_json
+from privot.errors import UsageError
 
 if TYPE_CHECKING:
     from privot.accounting.planning import Plan
@@ -54,6 +56,12 @@ def _print(plan: Plan, as_json: bool) -> None:
     )
     typer.echo("")
     typer.echo(cost.explain())
+
+
+@app.command(hidden=True, context_settings=ANY_OPTIONS)
+def claims() -> None:
+    """Say where the claims of the Wasserstein-DP paper are checked."""
+    raise UsageError("privot account claims is privot study claims now, a command of privot-lab.")
 
 
 @app.command()
