@@ -43,9 +43,12 @@ def earlier(synthesizer: Synthesizer, held: Vault) -> dict[str, Any]:
 def test_a_rule_from_before_has_the_groups_it_was_planned_with() -> None:
     of = codec()
     fields = json.loads(json.dumps(Synthesizer(2.0, 1e-6, codec=of, device="cpu").design(vault(of).facts).to_dict()))
-    fields["rule"] |= {"most": 16, "pair_sds": 0.0, "sds": 1.0}
+    fields["rule"] |= {"most": 16, "pair_sds": 0.0, "sds": 1.0, "end_sds": 3.5}
+    # rules that said nothing of the whole: without it
+    del fields["rule"]["whole"]
     counts = np.array([4, -3, 5, -2, 6, -4, 40, 60, 90, 70, 45, 5, -6, 7, -3, 6, -2], dtype=float)
     late = TableDesign.from_dict(fields, of).counts.rule
+    assert not late.whole
     assert late.groups(counts, 5.0, True, False).tolist() == [0] * 8 + [1, 2] + [3] * 7
     # rules that said nothing of the ends: as they were grouped then
     del fields["rule"]["end_sds"]
@@ -63,7 +66,7 @@ def test_a_job_from_before_goes_on(classes: int, tmp_path: Path) -> None:
     scored = isinstance(design.mechanism, ScoredMarginals)
     counts = design.mechanism.marginals if scored else design.mechanism
     assert scored is (classes == 2)
-    assert counts.rule == GroupRule(most=16, pair_sds=0.0, end_sds=None)
+    assert counts.rule == GroupRule(most=16, pair_sds=0.0, end_sds=None, whole=False)
     # as such jobs wrote them into their release: the label, third of the axes, beside each column
     assert counts.fine().sets == ((0, 2), (1, 2))
     assert counts.fine().shapes == ((100, classes), (2, classes))
@@ -102,4 +105,6 @@ def test_a_job_of_two_hundred_columns_from_before_is_not_refused() -> None:
     held = Vault(np.zeros((2, 200)), np.zeros(2, dtype=int), clip=of.bound(compact=True), classes=2,
                  adjacency="add-remove", budget=(2.0, 1e-6))  # fmt: skip
     fields = earlier(Synthesizer(2.0, 1e-6, codec=of, seed=3), held)
-    assert TableDesign.from_dict(fields, of).mechanism.rule == GroupRule(most=16, pair_sds=0.0, end_sds=None)
+    assert TableDesign.from_dict(fields, of).mechanism.rule == GroupRule(
+        most=16, pair_sds=0.0, end_sds=None, whole=False
+    )

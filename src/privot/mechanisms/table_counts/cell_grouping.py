@@ -7,6 +7,7 @@ enough in it. The rule reads released numbers, so it is post-processing and cost
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,9 @@ class GroupRule:
     The outermost groups of an ordered axis hold `end_sds` deviations of the noise of all their cells together: in a
     long stretch that hardly any record reaches, noise alone would else make groups, far from where the records are.
     None treats them like the others, as rules of earlier jobs did.
+
+    With `whole`, what other columns say of the number of records counts too: what lies beyond a full cell is what is
+    left of all records, which is known far better than the sum of a hundred nearly empty cells.
     """
 
     most: int = 24
@@ -36,7 +40,8 @@ class GroupRule:
     sds: float = 6.0
     pair_sds: float = 2.0
     least: int = 4
-    end_sds: float | None = 3.5
+    end_sds: float | None = 4.5
+    whole: bool = True
 
     def __post_init__(self) -> None:
         arguments.whole("The number of groups of a rule", self.most, 2)
@@ -50,13 +55,23 @@ class GroupRule:
         return 3 * self.most + 2
 
     def groups(
-        self, counts: NDArray[np.float64], sd: float, ordered: bool, missing: bool, pair_sd: float = 0.0
+        self,
+        counts: NDArray[np.float64],
+        sd: float,
+        ordered: bool,
+        missing: bool,
+        pair_sd: float = 0.0,
+        records: tuple[float, float] | None = None,
     ) -> NDArray[np.int64]:
         """The group of every cell, numbered from 0 without gaps, from noisy `counts` whose noise has deviation `sd`.
 
         With `missing`, the last cell stands for missing values: it is next to no other, and alone where it can be.
-        `pair_sd` is the deviation of the noise of the pairs that will be counted over the groups.
+        `pair_sd` is the deviation of the noise of the pairs that will be counted over the groups; `records` their
+        number as other columns say it, and the variance of that.
         """
+        spare = np.inf
+        if self.whole and records is not None:
+            counts, spare = counts_of_whole(counts, sd, *records)
         mass = nearest_counts(counts)
         total = max(float(mass.sum()), 1.0)
         least = self.least_mass(len(mass), total, sd, ordered)
@@ -69,7 +84,7 @@ class GroupRule:
             out[:cut] = _by_neighbours(mass[:cut], total, least, most)
         else:
             some = np.asarray(counts, dtype=np.float64)[:cut]
-            first, last = self.ends(some, least, self.end_sds * sd)
+            first, last = self.ends(some, least, self.end_sds * sd, spare)
             # of a stretch the counts as they are: rounded up to 0 one by one, noise would add up
             for stretch in (slice(0, first), slice(cut - last, cut)):
                 mass[stretch] = max(float(some[stretch].sum()), 0.0) / max(stretch.stop - stretch.start, 1)
@@ -79,15 +94,17 @@ class GroupRule:
             out[cut:] = top + 1 if mass[-1] >= least or cut == 0 else top
         return out
 
-    def ends(self, counts: NDArray[np.float64], least: float, clear: float) -> tuple[int, int]:
+    def ends(self, counts: NDArray[np.float64], least: float, clear: float, spare: float = np.inf) -> tuple[int, int]:
         """How many cells the outermost groups have, from noisy counts.
 
-        Each is the shortest stretch from its end that holds `least` records and, of k cells, `clear`·√k.
+        Each is the shortest stretch from its end that holds `least` records and, of k cells, `clear`·√(k·(1 − k/s)),
+        s = `spare` (`counts_of_whole`).
         """
         found = []
+        cells = np.arange(1, len(counts) + 1)
+        noise = clear * (cells * (1.0 - cells / spare)) ** 0.5
         for some in (counts, counts[::-1]):
-            held = np.cumsum(some)
-            enough = held >= np.maximum(least, clear * np.arange(1, len(some) + 1) ** 0.5)
+            enough = np.cumsum(some) >= np.maximum(least, noise)
             found.append(int(np.argmax(enough)) + 1 if enough.any() else len(some))
         return (found[0], found[1]) if sum(found) <= len(counts) else (len(counts), 0)
 
@@ -102,6 +119,38 @@ class GroupRule:
         if noise <= 0.0:
             return self.most
         return int(min(max((total / noise) ** 0.5, self.least), self.most))
+
+
+def counts_of_whole(
+    counts: NDArray[np.float64], sd: float, records: float, variance: float
+) -> tuple[NDArray[np.float64], float]:
+    """Noisy `counts` made to agree with an independent estimate of their sum, and what k of them know of it.
+
+    The least-squares update for k = len(counts) cells of deviation `sd`: each moves by r/s, r the difference of the
+    sums and s = k + `variance`/sd². The sum of j cells has the variance j·sd²·(1 − j/s) afterwards.
+    """
+    spare = len(counts) + variance / max(sd, 1e-300) ** 2
+    flat = np.asarray(counts, dtype=np.float64)
+    out: NDArray[np.float64] = flat + (records - float(flat.sum())) / spare
+    return out, float(spare)
+
+
+def sums_elsewhere(tables: Sequence[NDArray[np.float64]], spreads: Sequence[float]) -> list[tuple[float, float] | None]:
+    """For each of several tables of the same records, what the others say of their number, and its variance.
+
+    The mean of the sums of their noisy counts, with weights 1/variance; None where there are no others.
+    """
+    weights = np.array([1.0 / (len(table) * spread**2) for table, spread in zip(tables, spreads, strict=True)])
+    sums = np.array([float(table.sum()) for table in tables])
+    out: list[tuple[float, float] | None] = []
+    for place in range(len(tables)):
+        others = np.delete(weights, place)
+        if not len(others):
+            out.append(None)
+            continue
+        whole = float(others.sum())
+        out.append((float(others @ np.delete(sums, place)) / whole, 1.0 / whole))
+    return out
 
 
 def nearest_counts(counts: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ from privot.guarantee import Standing
 from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
 from privot.mechanisms.table_counts.cell_counts import CellCounts, merge_cells
-from privot.mechanisms.table_counts.cell_grouping import GroupRule
+from privot.mechanisms.table_counts.cell_grouping import GroupRule, sums_elsewhere
 from privot.mechanisms.table_counts.marginals import Marginals, check_once
 from privot.mechanisms.table_counts.pair_weights import WeightRule, label_association
 from privot.noise import NoiseSource
@@ -228,11 +228,12 @@ class GroupedMarginals:
         fine, classes = self.fine(), self._fine_classes
         parts = np.split(counts, np.cumsum(fine.lengths)[:-1])
         pair_sd = self.sigma[1] if len(self.axes) > 1 else 0.0
+        tables = [part.reshape(-1, classes).sum(axis=1) for part in parts]
+        spreads = [scale * classes**0.5 for scale in fine.scales]
+        whole = sums_elsewhere(tables, spreads)
         out = [
-            self.rule.groups(
-                part.reshape(-1, classes).sum(axis=1), scale * classes**0.5, axis.ordered, axis.missing, pair_sd
-            )
-            for part, scale, axis in zip(parts, fine.scales, self.axes, strict=True)
+            self.rule.groups(table, spread, axis.ordered, axis.missing, pair_sd, records)
+            for table, spread, axis, records in zip(tables, spreads, self.axes, whole, strict=True)
         ]
         return np.concatenate(out)
 

@@ -24,7 +24,8 @@ Floats = NDArray[np.float64]
 CLEAR = 2.0
 """Deviations of noise that a stretch at an end must hold, not to be called empty."""
 STANDS_OUT = 4.0
-"""Deviations of noise by which a cell of a tail must differ from the tail's law, not to follow it."""
+"""Deviations of noise by which a single cell of a tail must differ from the tail's law, not to follow it. Of k cells
+√(`STANDS_OUT`² + 2·ln k): among many, noise makes one that stands out, and far out it would carry the mean along."""
 
 
 def cell_shares(
@@ -64,7 +65,7 @@ def _like(law: Floats, counts: Floats, sd: float) -> Floats:
     """Counts by a law, and by what was counted where that says more: where many are expected, or one stands out."""
     apart = counts - law
     near = law >= CLEAR * sd
-    kept = np.where(np.abs(apart) > STANDS_OUT * sd, 1.0, 0.0)
+    kept = np.where(np.abs(apart) > (STANDS_OUT**2 + 2.0 * np.log(len(counts))) ** 0.5 * sd, 1.0, 0.0)
     kept[near] = _kept(apart[near], int(near.sum()), sd)
     out: Floats = nearest_counts(law + kept * apart)
     return out

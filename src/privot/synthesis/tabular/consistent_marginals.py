@@ -62,6 +62,11 @@ class Estimates:
         out: Floats = self.by_label[i].sum(axis=1)
         return out
 
+    def one_spread(self, i: int) -> Floats:
+        """The noise deviation of the number of records in each group of column i."""
+        out: Floats = np.sqrt((self.spread[i] ** 2 * np.ones(self.classes)).sum(axis=1))
+        return out
+
     def two(self, i: int, j: int) -> Floats:
         """The shares of groups of i (rows) and j (columns) together."""
         table: Floats = self.pairs[min(i, j), max(i, j)].sum(axis=2)

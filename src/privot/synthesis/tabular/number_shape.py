@@ -12,13 +12,13 @@ A cell of a single value stays as it is, and cuts lie between two values that th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.mechanisms.table_counts.cell_axes import Axis
-from privot.synthesis.tabular.cell_shape import cell_shares
+from privot.synthesis.tabular.cell_shape import STANDS_OUT, cell_shares
 from privot.synthesis.tabular.tail_law import TailLaw
 from privot.tables.cell_grid import POINT, step_of
 from privot.tables.codec import scaled, values_at
@@ -30,6 +30,8 @@ PARTS = 4
 """Parts of a cell whose density rises or falls."""
 TAIL_PARTS = 8
 """Parts of a cell of a tail."""
+CLEARLY = 3.0
+"""By how much the logarithm of the evidence for a tail must exceed that for even cells."""
 LEVEL = 0.05
 """Slopes smaller than this share of the density are left out."""
 
@@ -53,6 +55,14 @@ class _Tail:
     law: TailLaw
     start: float
     sign: float
+    spike: float = 0.0
+    """The share of the group in the cell before the start: a single value."""
+
+    def shares(self, ends: Floats) -> Floats:
+        """The shares of the cells between `ends`, the spike's among them."""
+        out = (1.0 - self.spike) * np.diff(self.below(ends))
+        out[0 if self.sign > 0.0 else -1] += self.spike
+        return out
 
     def below(self, values: Floats) -> Floats:
         share = self.law.below(np.maximum(self.sign * (values - self.start), 0.0))
@@ -66,8 +76,20 @@ class _Tail:
         return np.sort(self.start + self.sign * away)
 
 
-def shape_of(column: Column, axis: Axis, counts: Floats, groups: Ints, sd: float, of_groups: Floats) -> Shape:
-    """The shape of a column from noisy `counts` of its cells, of deviation `sd`, and the shares of its groups."""
+def shape_of(
+    column: Column,
+    axis: Axis,
+    counts: Floats,
+    groups: Ints,
+    sd: float,
+    of_groups: Floats,
+    records: float | None = None,
+    spread: Floats | None = None,
+) -> Shape:
+    """The shape of a column from noisy `counts` of its cells, of deviation `sd`, and the shares of its groups.
+
+    `records` is their number, and `spread` the deviation of what is known of each group's, where these are known.
+    """
     if axis.edges is None:
         return Shape(None, groups, cell_shares(counts, groups, axis, sd))
     present = axis.cells - int(axis.missing)
@@ -76,12 +98,13 @@ def shape_of(column: Column, axis: Axis, counts: Floats, groups: Ints, sd: float
     if step is not None:
         # a value is drawn halfway around, also at the ends of the range
         values[0], values[-1] = values[0] - 0.5 * step, values[-1] + 0.5 * step
-    tails = _tails(counts, groups, values, sd, present)
-    of_cells = {group: np.diff(tail.below(values[_span(groups[:present], group)])) for group, tail in tails.items()}
-    shares = cell_shares(counts, groups, axis, sd, of_cells)
-    mass = shares / np.maximum(np.bincount(groups, shares)[groups], 1e-300) * of_groups[groups]
     least = POINT * (column.range[1] - column.range[0]) if step is None else step
     narrow = np.diff(values) <= 1.5 * least
+    whole = None if records is None or spread is None else np.stack([records * of_groups, spread], axis=1)
+    tails = _tails(counts, groups, values, sd, narrow, whole)
+    of_cells = {group: tail.shares(values[_span(groups[:present], group)]) for group, tail in tails.items()}
+    shares = cell_shares(counts, groups, axis, sd, of_cells)
+    mass = shares / np.maximum(np.bincount(groups, shares)[groups], 1e-300) * of_groups[groups]
     slopes = _slopes(values, mass[:present], narrow)
     parents: list[int] = []
     parts: list[float] = []
@@ -109,24 +132,67 @@ def _span(groups: Ints, group: int) -> slice:
     return slice(int(at[0]), int(at[-1]) + 2)
 
 
-def _tails(counts: Floats, groups: Ints, values: Floats, sd: float, present: int) -> dict[int, _Tail]:
-    """The laws of the outermost groups, where there are two groups or more; a single cell has none to fit."""
+def _tails(
+    counts: Floats, groups: Ints, values: Floats, sd: float, narrow: NDArray[np.bool_], whole: Floats | None
+) -> dict[int, _Tail]:
+    """The laws of the outermost groups; a single cell has none to fit.
+
+    `whole` are the records of every group and the deviation of that.
+    """
     out: dict[int, _Tail] = {}
+    present = len(narrow)
     own = groups[:present]
     last = int(own.max(initial=0))
+    if last == 0:
+        return (
+            {} if len(groups) > present and groups[-1] == 0 else _only_tail(counts[:present], values, sd, narrow, whole)
+        )
     alone = len(groups) > present and int(groups[-1]) in (0, last)
     for group, sign in ((last, 1.0), (0, -1.0)):
         at = np.flatnonzero(own == group)
-        if last == 0 or len(at) < 2 or (alone and int(groups[-1]) == group):
+        if len(at) < 2 or (alone and int(groups[-1]) == group):
             continue
-        ends = values[_span(own, group)]
-        start = float(ends[0] if sign > 0.0 else ends[-1])
-        outwards = np.sort(sign * (ends - start))
         near = np.flatnonzero(own == group - int(sign))
         wide = float(np.ptp(values[_span(own, group - int(sign))]))
         density = float(counts[near].sum()) / wide if len(near) > 1 and wide > 0.0 else None
-        out[group] = _Tail(TailLaw(outwards, counts[at][:: int(sign)], sd, density), start, sign)
+        records = None if whole is None else (float(whole[group, 0]), float(whole[group, 1]))
+        out[group] = _tail(counts[at], values[_span(own, group)], sd, sign, density, records)
     return out
+
+
+def _tail(
+    counts: Floats, ends: Floats, sd: float, sign: float, density: float | None, records: tuple[float, float] | None
+) -> _Tail:
+    start = float(ends[0] if sign > 0.0 else ends[-1])
+    outwards = np.sort(sign * (ends - start))
+    return _Tail(TailLaw(outwards, counts[:: int(sign)], sd, density, records), start, sign)
+
+
+def _only_tail(
+    counts: Floats, values: Floats, sd: float, narrow: NDArray[np.bool_], whole: Floats | None
+) -> dict[int, _Tail]:
+    """The law of the only group of a column, where something is to be seen in it.
+
+    A single value at one end that holds much has what is left of the group's records as its tail. Without one, the
+    group itself is a tail if that explains its counts clearly better than even cells do.
+    """
+    if len(counts) < 3:
+        return {}
+    records, spread = (float(counts.sum()), sd * len(counts) ** 0.5) if whole is None else map(float, whole[0])
+    for sign, end, rest in ((1.0, 0, slice(1, None)), (-1.0, -1, slice(None, -1))):
+        if narrow[end] and counts[end] > max(STANDS_OUT * sd, 0.5 * records):
+            left = max(records - float(counts[end]), 0.0)
+            ends = values[1:] if sign > 0.0 else values[:-1]
+            tail = _tail(counts[rest], ends, sd, sign, None, (left, (spread**2 + sd**2) ** 0.5))
+            return {0: replace(tail, spike=1.0 - left / max(records, 1.0))}
+    known = (records, spread)
+    even = records / len(counts)
+    gap = -0.5 * float(np.square(counts - even).sum()) / sd**2 - 0.5 * float(
+        np.log(1.0 / len(counts) / sd**2 + spread**-2)
+    )
+    tails = [_tail(counts, values, sd, sign, None, known) for sign in (1.0, -1.0)]
+    best = max(tails, key=lambda tail: tail.law.evidence)
+    return {0: best} if best.law.evidence > gap + CLEARLY else {}
 
 
 def _slopes(values: Floats, mass: Floats, narrow: NDArray[np.bool_]) -> Floats:

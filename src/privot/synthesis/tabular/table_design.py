@@ -31,7 +31,7 @@ from privot.tables.codec import TableCodec
 from privot.transport.slice_directions import check_seed, fresh_seed
 from privot.vault import Vault
 
-EARLIER_RULE = GroupRule(most=16, pair_sds=0.0, end_sds=None)
+EARLIER_RULE = GroupRule(most=16, pair_sds=0.0, end_sds=None, whole=False)
 """The rule of jobs that do not state one: about 16 groups per column, whatever the noise of the pairs."""
 _REHEARSED = 200
 """Rows of the dry run: enough to run every step once."""
@@ -112,8 +112,10 @@ class TableDesign(ReleasedOnce):
             mechanism: OverCells | ChosenCells
             # jobs from before counts by class were a part of their own: fine counts by class, and groups by one rule
             labelled = None if fields.get("label_sigma") is None else float(fields["label_sigma"])
-            # a rule that states nothing of the ends treated them like the rest
-            rule = GroupRule(**{"end_sds": None, **fields["rule"]}) if "rule" in fields else EARLIER_RULE
+            # a rule that states nothing of the ends, or of the whole, knew of neither
+            rule = (
+                GroupRule(**{"end_sds": None, "whole": False, **fields["rule"]}) if "rule" in fields else EARLIER_RULE
+            )
             by_class = bool(fields["by_class"])
             mechanism = GroupedMarginals(axes, codec.classes, (fine, coarse), by_class, rule, label_sigma=labelled)
             if fields["score_sigma"] is not None:

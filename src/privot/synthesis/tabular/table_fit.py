@@ -84,7 +84,16 @@ def fit_table(
             factors.append(label_factor(known, fresh, levels, bases))
         tell(steps)
     shapes = [
-        shape_of(column, axes[i], known.fine[i], known.groups[i], known.fine_spread, known.one(i))
+        shape_of(
+            column,
+            axes[i],
+            known.fine[i],
+            known.groups[i],
+            known.fine_spread,
+            known.one(i),
+            known.records,
+            known.one_spread(i),
+        )
         for i, column in enumerate(codec.features)
     ]
     drawn = Levels([shape.groups for shape in shapes], levels.blocks)
