@@ -19,9 +19,9 @@ from privot.cli import run
 from privot.data import load
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
-from privot.opening import limits
+from privot.opening import csv_rows, limits
 from privot.opening.archives import read_arrays
-from privot.tables import read_chunks, read_table
+from privot.tables import Column, Schema, TableCodec, encode_file, read_chunks, read_table
 
 LIMIT = "more than the 512 MiB that are read"
 _LOADING = """
@@ -131,6 +131,23 @@ def test_a_csv_file_is_bounded_by_its_values_and_not_by_its_text_alone(
     monkeypatch.setenv(limits.UNPACKED_VARIABLE, "7999")
     with pytest.raises(DataError, match="unpacks to more than"):
         load(path)
+
+
+def test_a_csv_file_is_refused_before_any_of_it_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.csv.gz", bombs.gzip_bomb(b"1,2\n" * (1 << 10), 1 << 17, b'a,"b"\n'))
+    monkeypatch.setattr("privot.opening.csv_lines.CsvRows.__iter__", lambda rows: pytest.fail("it was parsed"))
+    schema = Schema((Column("a", "integer", 0, 3), Column("b", "integer", 0, 3)))
+    monkeypatch.setenv(limits.UNPACKED_VARIABLE, "500000")
+    for reads in (load, read_table, lambda path: encode_file(path, TableCodec(schema))):
+        with pytest.raises(DataError, match="unpacks to more than"):
+            reads(path)
+    with pytest.raises(DataError, match="unpacks to more than"), csv_rows(path, held=16):
+        pass
+    # records that are passed on take no memory, but their text is bounded too
+    with csv_rows(path, held=0):
+        monkeypatch.setenv(limits.UNPACKED_VARIABLE, "100000")
+    with pytest.raises(DataError, match="unpacks to more than"), csv_rows(path, held=0):
+        pass
 
 
 def parquet(path: Path, table: object, **how: object) -> Path:

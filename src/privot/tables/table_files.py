@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from privot.errors import DataError, brief
 from privot.opening import Meter, csv_rows
+from privot.opening.csv_lines import NUMBER
 from privot.opening.parquet import check_batch, open_parquet
 from privot.tables.arrow_columns import encode_batch, python_values
 from privot.tables.codec import TableCodec
@@ -35,24 +36,24 @@ def read_header(path: str | Path) -> list[str]:
     path = existing(path)
     if is_parquet(path):
         return [str(name) for name in _open_parquet(path).schema_arrow.names]
-    return next(_csv_lines(path))[1]
+    return next(_csv_lines(path, held=None))[1]
 
 
 def read_table(path: str | Path) -> Table:
     """The whole file as one table. Cells of a CSV file are texts; a Parquet file keeps its types."""
     taken, chunks = Meter(Path(path).name), []
-    for chunk in read_chunks(path):
+    for chunk in read_chunks(path, held=_CELL):
         # every cell is a Python object here
         taken.add(_CELL * sum(len(chunk[name]) for name in chunk))
         chunks.append(chunk)
     return Table({name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]})
 
 
-def read_chunks(path: str | Path, rows: int = CHUNK) -> Iterator[Table]:
-    """The file as tables of at most `rows` rows each, at least one."""
+def read_chunks(path: str | Path, rows: int = CHUNK, held: int = NUMBER) -> Iterator[Table]:
+    """The file as tables of at most `rows` rows each, at least one, whose cells take `held` bytes in the end."""
     path = existing(path)
     seen = False
-    for chunk in _parquet_chunks(path, rows) if is_parquet(path) else csv_chunks(path, rows):
+    for chunk in _parquet_chunks(path, rows) if is_parquet(path) else csv_chunks(path, rows, held):
         seen = True
         yield chunk
     if not seen:
@@ -65,7 +66,7 @@ def encode_file(
     """What `codec.encode` gives for the file's table, chunk by chunk."""
     path = existing(path)
     taken, blocks = Meter(path.name), []
-    for rows, labels in encoded_blocks(path, codec):
+    for rows, labels in encoded_blocks(path, codec, held=NUMBER):
         made = rows if compact else codec.widen(rows)
         taken.add(made.nbytes)
         blocks.append((made, labels))
@@ -76,17 +77,18 @@ def encode_file(
 
 
 def encoded_blocks(
-    path: str | Path, codec: TableCodec, groups: Sequence[int] | None = None, rows: int = CHUNK
+    path: str | Path, codec: TableCodec, groups: Sequence[int] | None = None, rows: int = CHUNK, held: int = 0
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64] | None]]:
     """Compact rows and labels, at most `rows` at a time, of a file or fsspec address; none where it has no record.
 
-    Of a Parquet file, `groups` names the row groups to read; all of them unless given.
+    Of a Parquet file, `groups` names the row groups to read; all of them unless given. `held` says how many bytes a
+    cell takes where all blocks are kept.
     """
     if is_parquet(Path(path)):
         for batch in parquet_batches(path, rows, groups):
             yield encode_batch(batch, codec)
     else:
-        for chunk in csv_chunks(path, rows):
+        for chunk in csv_chunks(path, rows, held):
             yield codec.encode(chunk, compact=True)
 
 
@@ -120,13 +122,13 @@ def is_parquet(path: Path) -> bool:
     return kind_of(path) == ".parquet"
 
 
-def _csv_lines(address: str | Path) -> Iterator[tuple[int, list[str]]]:
+def _csv_lines(address: str | Path, held: int | None) -> Iterator[tuple[int, list[str]]]:
     """(line number, cells) of every line that is not blank, the header first; one line is one record."""
     path = Path(address)
     broken = foreign = False
     width = before = 0
     try:
-        with csv_rows(address, skipinitialspace=True) as reader:
+        with csv_rows(address, held=held, skipinitialspace=True) as reader:
             for cells in reader:
                 spans, before = reader.line_num - before > 1, reader.line_num
                 if spans:
@@ -170,18 +172,18 @@ def _checked_names(path: Path, cells: list[str]) -> list[str]:
     return names
 
 
-def csv_chunks(path: str | Path, rows: int) -> Iterator[Table]:
-    """The lines of a CSV file as tables of at most `rows` rows."""
-    lines = _csv_lines(path)
+def csv_chunks(path: str | Path, rows: int, held: int = NUMBER) -> Iterator[Table]:
+    """The lines of a CSV file as tables of at most `rows` rows, each cell of which takes `held` bytes in the end."""
+    lines = _csv_lines(path, held)
     names = next(lines)[1]
-    held: list[list[str]] = []
+    waiting: list[list[str]] = []
     for _, cells in lines:
-        held.append(cells)
-        if len(held) == rows or len(held) * len(names) >= _CELLS:
-            yield _table(names, held)
-            held = []
-    if held:
-        yield _table(names, held)
+        waiting.append(cells)
+        if len(waiting) == rows or len(waiting) * len(names) >= _CELLS:
+            yield _table(names, waiting)
+            waiting = []
+    if waiting:
+        yield _table(names, waiting)
 
 
 def _table(names: list[str], lines: list[list[str]]) -> Table:

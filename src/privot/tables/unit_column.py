@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from privot.common.unit_values import Owners, block_owners
 from privot.errors import DataError, UsageError, brief
 from privot.opening import Meter
+from privot.opening.csv_lines import NUMBER
 from privot.tables.arrow_columns import encode_batch, python_values
 from privot.tables.codec import TableCodec
 from privot.tables.schema import Schema
@@ -47,7 +48,7 @@ def encode_file_with_units(
     path = existing(path)
     taken = Meter(path.name)
     rows, labels, units = [], [], []
-    for block, of_block, whose in owned_blocks(path, codec, unit, rows=CHUNK):
+    for block, of_block, whose in owned_blocks(path, codec, unit, rows=CHUNK, held=NUMBER):
         taken.add(block.nbytes + _CELL * len(whose.texts))
         rows.append(block)
         units += whose.texts
@@ -64,14 +65,19 @@ def encode_file_with_units(
 
 
 def owned_blocks(
-    path: str | Path, codec: TableCodec, unit: str, groups: Sequence[int] | None = None, rows: int = CHUNK
+    path: str | Path,
+    codec: TableCodec,
+    unit: str,
+    groups: Sequence[int] | None = None,
+    rows: int = CHUNK,
+    held: int = 0,
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64] | None, Owners]]:
     """What `table_files.encoded_blocks` gives, and whose each row is by the column `unit`."""
     if is_parquet(Path(path)):
         for batch in parquet_batches(path, rows, groups):
             yield owned_batch(batch, codec, unit)
     else:
-        for chunk in csv_chunks(path, rows):
+        for chunk in csv_chunks(path, rows, held):
             _check_there(unit, chunk)
             made = codec.encode(chunk, compact=True)
             yield *made, block_owners(chunk[unit].tolist(), len(made[0]), unit, codec.marks)
