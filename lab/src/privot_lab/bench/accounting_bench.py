@@ -9,6 +9,7 @@ from typing import Any
 
 from privot.accounting import (
     Gaussian,
+    Plan,
     Poisson,
     PrivacyLossAccountant,
     RenyiAccountant,
@@ -20,7 +21,6 @@ from privot.accounting import (
     history_event,
     projection,
 )
-from privot.accounting.planning import Plan
 from privot.guarantee import Adjacency
 
 CASES = ((0.8, 0.0128, 7900, 1e-5), (1.0, 0.01, 10_000, 1e-12), (2.0, 0.001, 100_000, 1e-6))

@@ -34,7 +34,7 @@ def face_scores(
     The label is the first attribute of the file (male or not). ε is at δ = 1e-6 under replace-one. FID is against the
     faces that were trained on, where its network is at hand.
     """
-    from privot.evaluation.classifiers import score
+    from privot.evaluation import score
     from privot.synthesis import Synthesizer
     from privot.synthesis.open_baselines import train_generator_openly
     from privot.vault import Vault

@@ -41,7 +41,7 @@ def synthesis_scores(
     row that there can be; longer rows are shortened. `stated`: the rules are told the number of
     records, which add-remove keeps private and everybody knows of an open set.
     """
-    from privot.evaluation.classifiers import score
+    from privot.evaluation import score
     from privot.synthesis import Synthesizer
     from privot.vault import Vault
 
@@ -85,7 +85,8 @@ def fid_beside(run: StudyRun, data: str, records: int, drawn: Any) -> dict[str, 
     network = run.network()
     if network is None:
         return {}
-    from privot.evaluation.frechet import feature_moments, frechet_distance
+    from privot.evaluation import frechet_distance
+    from privot.evaluation.frechet import feature_moments
 
     x, _, shape = images(run, data, "train")
     of = (data, records, run.device)
@@ -127,7 +128,7 @@ def open_scores(
 
     `mixture` is the weight of the L1 cost of "sinkhorn".
     """
-    from privot.evaluation.classifiers import score
+    from privot.evaluation import score
     from privot.synthesis.open_baselines import train_generator_openly
 
     (x, y, shape), (test, labels, _) = images(run, data, "train"), images(run, data, "test")

@@ -61,7 +61,7 @@ def measure_passes(rows: int, files: int, workers: int, engine: str, folder: Pat
     from privot.mechanisms.table_counts.group_shares import GroupShares
     from privot.mechanisms.table_counts.scored_marginals import ScoreSums
     from privot.partitions import choose_engine, open_source
-    from privot.synthesis.tabular.table_release import table_mechanism
+    from privot.synthesis.tabular import table_mechanism
     from privot.tables import TableCodec
 
     codec = TableCodec(SCHEMA)
@@ -90,9 +90,8 @@ def measure_shards(
     """
     from privot.mechanisms import MeanEmbedding
     from privot.partitions import choose_engine, open_source
+    from privot.synthesis import Fourier, HadamardFourier
     from privot.synthesis.defaults.feature_defaults import BANDWIDTHS
-    from privot.synthesis.features.fourier import Fourier
-    from privot.synthesis.features.hadamard import HadamardFourier
     from privot.vault import Vault
 
     _check(images, files, workers)

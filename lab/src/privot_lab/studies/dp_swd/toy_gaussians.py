@@ -124,7 +124,7 @@ def _rank_correlation(values: list[float]) -> float:
 
 def _worst_triangle(dim: int, sigma: float, power: float, slices: int, seed: int, tried: int = 20) -> dict[str, Any]:
     """The largest d(a, c) − d(a, b) − d(b, c) and |d(a, b) − d(b, a)| over samples with one noise each."""
-    from privot.transport.slice_directions import draw_directions
+    from privot.transport import draw_directions
 
     worst = -math.inf
     for number in range(tried):

@@ -106,7 +106,7 @@ def _encoder_path(run: StudyRun, name: str) -> Path | None:
 
 def _encoder(run: StudyRun, files: Mapping[str, tuple[str, int, tuple[float, float]]], kind: str) -> Any:
     """The public encoder that `files` names for a kind, None where they name none."""
-    from privot.synthesis.encoders.public_encoder import PublicEncoder
+    from privot.synthesis import PublicEncoder
 
     if kind not in files:
         return None
@@ -141,7 +141,7 @@ def _scores(
     width: int,
     steps: int,
 ) -> dict[str, Any]:
-    from privot.evaluation.classifiers import score
+    from privot.evaluation import score
     from privot.evaluation.wide_network import wide_score
     from privot.synthesis import Synthesizer
     from privot.vault import Vault

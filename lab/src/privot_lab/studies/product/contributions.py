@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import ot
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr
 
 from privot.mechanisms import SketchDesign
-from privot.transport._exact import couple
 from privot.valuation import CoalitionPlan, value_records, value_sketches
 from privot.valuation.labelled_records import LABEL_WEIGHT
 from privot_lab.studies.product.sketch_parties import DELTA, Labelled, labelled_sketch, other_set
@@ -126,8 +126,8 @@ def _by_transport(held: list[Labelled], validation: Labelled, few: list[int], g:
         inside = cost[(coalition >> owner & 1).astype(bool)]
         if not len(inside):
             return 0.0
-        plan = couple(inside, np.full(len(inside), 1 / len(inside)), np.full(few[1], 1 / few[1]))
-        return 1.0 - float(plan.mass @ inside[plan.i, plan.j]) / float(empty)
+        plan = ot.emd(np.full(len(inside), 1 / len(inside)), np.full(few[1], 1 / few[1]), inside, numItermax=10**9)
+        return 1.0 - float(plan[plan > 0] @ inside[plan > 0]) / float(empty)
 
     game = CoalitionPlan.of(len(held))
     return game.values(game.worths(worth))

@@ -100,7 +100,7 @@ def compute(
 
 def _real(run: StudyRun, data: str, classifiers: list[str]) -> dict[str, float]:
     """The same classifiers trained on the real images: no privacy."""
-    from privot.evaluation.classifiers import score
+    from privot.evaluation import score
 
     (x, y, shape), (test, labels, _) = images(run, data, "train"), images(run, data, "test")
     return {

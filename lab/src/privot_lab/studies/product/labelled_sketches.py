@@ -18,7 +18,7 @@ from privot.federation import compare_sketches, label_distance
 from privot.federation.sketches.estimating import Shared
 from privot.federation.sketches.sketch_simulation import Side, estimates
 from privot.mechanisms import SketchDesign
-from privot.transport._otdd import otdd
+from privot.transport import otdd
 from privot_lab.studies.product.sketch_parties import DELTA, Labelled, labelled_parties, labelled_sketch
 from privot_lab.studies.study import StudyFinding
 from privot_lab.studies.study_data import images

@@ -83,8 +83,7 @@ def _level(text: str, found: Mapping[str, Any], epsilon: float, published: str) 
 
 
 def _maps() -> dict[str, Any]:
-    from privot.synthesis.features.fourier import Fourier
-    from privot.synthesis.features.hadamard import HadamardFourier
+    from privot.synthesis import Fourier, HadamardFourier
 
     return {DENSE: Fourier, STRUCTURED: HadamardFourier}
 
@@ -162,10 +161,8 @@ def _synthesis(run: StudyRun, name: str, epsilon: float, seeds: int, steps: int)
     """One release and one training for each map and seed, scored by a classifier on the records held out."""
     from privot.accounting import embedding
     from privot.evaluation import score
-    from privot.synthesis import Synthesizer
+    from privot.synthesis import Problem, Synthesizer, choose_rules
     from privot.synthesis.defaults.feature_defaults import frequencies
-    from privot.synthesis.defaults.generator_defaults import choose_rules
-    from privot.synthesis.defaults.problem_and_rules import Problem
     from privot.vault import Vault
 
     x, y, held, truth, shape = _split(run, name)

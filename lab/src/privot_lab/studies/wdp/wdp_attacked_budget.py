@@ -10,13 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from privot.accounting import account
-from privot.accounting.events import Gaussian, Sampled, repeated
-from privot.accounting.sampling import Poisson
+from privot.accounting import Gaussian, Poisson, Sampled, account
+from privot.accounting.events import repeated
+from privot.audit import Claim, DPSGDAttack, StatedClaim
 from privot.audit.attack import run_attack
-from privot.audit.attacks.dp_sgd_attack import DPSGDAttack
-from privot.audit.attacks.stated_claim import StatedClaim, wasserstein_claim
-from privot.audit.findings import Claim
+from privot.audit.attacks.stated_claim import wasserstein_claim
 from privot.guarantee import Adjacency, Standing
 from privot_lab.studies.study import StudyFinding, StudyVerdict
 from privot_lab.studies.study_run import StudyRun

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from privot.accounting.events import Gaussian, Laplace
+from privot.accounting import Gaussian, Laplace
 from privot.accounting.rdp import curve
 from privot.accounting.wasserstein import published, translation_distance
 from privot.guarantee import Adjacency

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from privot.accounting.accountants import (
+from privot.accounting import (
     BayesianAccountant,
+    Gaussian,
     GaussianLimitAccountant,
     MomentsAccountant,
+    Poisson,
     PrivacyLossAccountant,
     RenyiAccountant,
     RunningAccountant,
+    Sampled,
+    WassersteinAccountant,
 )
 from privot.accounting.comparison import AccountantComparison, AccountantCurve
-from privot.accounting.events import Gaussian, Sampled
-from privot.accounting.sampling import Poisson
-from privot.accounting.wasserstein.wasserstein_accountant import WassersteinAccountant
 from privot.common.arguments import check_count, check_delta, check_positive
 from privot.errors import UsageError
 from privot.guarantee import Adjacency

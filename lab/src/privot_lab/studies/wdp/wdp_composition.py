@@ -9,18 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from privot.accounting.accountants import (
+from privot.accounting import (
     BayesianAccountant,
+    Downgraded,
+    Gaussian,
     GaussianLimitAccountant,
     MomentsAccountant,
+    Poisson,
     PrivacyLossAccountant,
     RenyiAccountant,
     RunningAccountant,
-    all_pairs,
+    Sampled,
+    WassersteinAccountant,
 )
-from privot.accounting.events import Downgraded, Gaussian, Sampled
-from privot.accounting.sampling import Poisson
-from privot.accounting.wasserstein import WassersteinAccountant
+from privot.accounting.accountants import all_pairs
 from privot.guarantee import Adjacency, Standing
 from privot_lab.studies.study import StudyFinding
 from privot_lab.studies.study_charts import draw_panels, finite

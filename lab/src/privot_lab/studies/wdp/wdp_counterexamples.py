@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from privot.accounting.events import Gaussian, Laplace, Sampled
+from privot.accounting import Gaussian, Laplace, Poisson, Sampled, WassersteinAccountant
 from privot.accounting.rdp import curve
-from privot.accounting.sampling import Poisson
-from privot.accounting.wasserstein import published
-from privot.accounting.wasserstein.absolute_moment import log_absolute_moment
-from privot.accounting.wasserstein.distance import sampled_distance, translation_distance
-from privot.accounting.wasserstein.wasserstein_accountant import WassersteinAccountant
-from privot.accounting.wasserstein.wasserstein_privacy import additive_mechanism
+from privot.accounting.wasserstein import (
+    additive_mechanism,
+    log_absolute_moment,
+    published,
+    sampled_distance,
+    translation_distance,
+)
 from privot.guarantee import Adjacency
 
 _AR = Adjacency.ADD_REMOVE

@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from privot.accounting.events import Gaussian, Sampled
-from privot.accounting.sampling import Poisson
-from privot.accounting.wasserstein import WassersteinAccountant
+from privot.accounting import Gaussian, Poisson, Sampled, WassersteinAccountant
 from privot.guarantee import Adjacency
 from privot_lab.studies.study import StudyFinding, StudyVerdict
 from privot_lab.studies.study_charts import draw_panels

@@ -15,9 +15,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.accounting.accountants import BayesianAccountant, CountedEpsilon
-from privot.accounting.wasserstein import WassersteinAccountant
-from privot.accounting.wasserstein.published import attack_probability
+from privot.accounting import BayesianAccountant, WassersteinAccountant
+from privot.accounting.accountants import CountedEpsilon
+from privot.accounting.wasserstein import published as as_published
 from privot.errors import DataError, UsageError
 from privot.vault import Vault
 from privot_lab.studies.study import StudyFinding, StudyVerdict
@@ -212,7 +212,7 @@ def _probabilities() -> StudyFinding:
     wrong = []
     for name, (_, *budgets) in PRINTED.items():
         for epsilon, printed in zip(budgets, PROBABILITIES[name], strict=True):
-            right = attack_probability(epsilon)
+            right = as_published.attack_probability(epsilon)
             # printed to three digits
             if abs(right - printed) > 0.001:
                 wrong.append(f"{name} ε = {epsilon:g}: {right:.3f}, not {printed:g}")
@@ -298,7 +298,7 @@ def _run(
     steps: int,
     learning_rate: float,
 ) -> dict[str, Any]:
-    from privot.training.dp_sgd_loop import train
+    from privot.training import train
     from privot.training.model_gradients import ModelGradients
 
     started = time.perf_counter()
@@ -350,7 +350,10 @@ def _run(
 
 def _budget(count: CountedEpsilon) -> dict[str, Any]:
     pure = count.epsilon
-    return {**count.to_dict(), "printed_attack_probability": attack_probability(pure) if np.isfinite(pure) else 1.0}
+    return {
+        **count.to_dict(),
+        "printed_attack_probability": as_published.attack_probability(pure) if np.isfinite(pure) else 1.0,
+    }
 
 
 def _epsilon(budget: Mapping[str, Any]) -> float:
