@@ -25,7 +25,8 @@ from privot.tables.unit_column import owned_batch
 
 DUCKDB, POSTGRESQL = "duckdb", "postgresql"
 SCHEMES = {"duckdb": DUCKDB, "postgresql": POSTGRESQL, "postgres": POSTGRESQL}
-
+_DIALECTS = {DUCKDB: "duckdb", POSTGRESQL: "postgres"}
+"""What sqlglot calls their SQL."""
 _READERS = {DUCKDB: ("duckdb", "pyarrow"), POSTGRESQL: ("adbc_driver_postgresql", "adbc_driver_manager", "pyarrow")}
 
 
@@ -140,7 +141,7 @@ def query_partitions(
     """The partitions of the rows of `query`; nothing is asked of the database yet."""
     if not is_database(address):
         raise UsageError("A query is sent to duckdb:///FILE or postgresql://…: give such an address.")
-    query = checked_query(query)
+    query = checked_query(query, _DIALECTS[SCHEMES[address.split("://")[0]]])
     parts = 1 if parts is None else parts
     if isinstance(parts, bool) or not isinstance(parts, int) or parts < 1:
         raise UsageError(f"The number of partitions must be a whole number of at least 1, got {parts!r}.")
