@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privot import Synthesizer, Vault
+from privot import Synthesizer, Vault, load
 from privot.errors import DataError, UsageError
-from privot.tables import Column, FrameForm, Schema, Table, TableCodec, encode_frame, frame_kind, frame_of
+from privot.partitions import LocalEngine
+from privot.tables import Column, FrameForm, Schema, Table, TableCodec, encode_frame, frame_kind, frame_of, read_table
 from privot.tables.frames.frame_form import decided_dtype
 from privot.tables.table_files import encode_file
 from replaced_noise import Answers
@@ -370,3 +371,70 @@ def test_a_missing_library_is_said_in_one_sentence_and_none_is_imported_unasked(
         "A pandas DataFrame needs pandas: pip install 'privot[frames]'.",
         "A Polars DataFrame needs Polars: pip install 'privot[frames]'.",
     ]
+
+
+# --- what is no table
+
+
+class Series:
+    """As pandas and Polars name one column; it must not be shown."""
+
+    def __repr__(self) -> str:
+        return "a record"
+
+
+NO_TABLES = {
+    "None": lambda: None,
+    "int": lambda: 7,
+    "bytes": lambda: b"people.csv",
+    "list": lambda: [[31.0, 1.0]],
+    "dict": lambda: {"age": [31]},
+    "ndarray": lambda: np.full((2, 2), 31.0),
+    "Series": Series,
+    "generator": lambda: (row for row in [31]),
+    "RecordBatchReader": lambda: arrow_table().to_reader(),
+    "ChunkedArray": lambda: arrow_table()["age"],
+}
+
+
+@pytest.mark.parametrize("name", NO_TABLES)
+def test_what_is_no_table_is_refused_by_its_type_and_not_shown(name: str) -> None:
+    value = NO_TABLES[name]()
+    facts: dict[str, Any] = {"adjacency": "add-remove", "budget": (1.0, 1e-5)}
+    calls: list[Callable[[], Any]] = [
+        lambda: Vault.from_table(value, SCHEMA, **facts),
+        lambda: Vault.from_table(value, SCHEMA, engine=LocalEngine(), **facts),
+        lambda: Vault.open(value, schema=SCHEMA, **facts),
+        lambda: Vault.open(value, clip=1.0, **facts),
+        lambda: load(value),
+        lambda: read_table(value),
+    ]
+    for call in calls:
+        with pytest.raises(UsageError) as error:
+            call()
+        assert f"got {name}" in str(error.value)
+        assert not any(held in str(error.value) for held in ("31", "a record"))
+    if name in ("Series", "RecordBatchReader"):
+        with pytest.raises(UsageError, match="first"):
+            calls[0]()
+
+
+def test_a_frame_with_a_schema_can_be_opened_too() -> None:
+    vault = Vault.open(arrow_table(), schema=SCHEMA, adjacency="add-remove", budget=(1.0, 1e-5))
+    assert vault.frame_form is not None
+
+
+@pytest.mark.parametrize("index", [2, 7, -1])
+def test_a_dictionary_whose_index_has_no_entry_is_refused(index: int) -> None:
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, index], pa.int8()), pa.array(["Ulm", "Bonn"]), safe=False)
+    table = arrow_table().set_column(2, "city", words)
+    for frame in (table, table.to_batches()[0]):
+        with pytest.raises(DataError, match="index of a dictionary"):
+            Vault.from_table(frame, SCHEMA, adjacency="add-remove", budget=(1.0, 1e-5))
+
+
+def test_dtypes_of_polars_that_arrow_lacks_are_named() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(PLAIN).with_columns(polars.col("age").cast(polars.Int128))
+    with pytest.raises(DataError, match="Column 'age' of the DataFrame has the dtype Int128"):
+        encode_frame(frame, CODEC)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 import sys
 from collections.abc import Iterable
 from fractions import Fraction
@@ -80,6 +81,20 @@ def check_kind(name: str, value: object, kind: type) -> None:
     """Refuse anything but an instance of `kind`."""
     if not isinstance(value, kind):
         raise UsageError(f"{name} must be of type {kind.__name__}, got {brief(value)}.")
+
+
+def check_file_name(value: object, expected: str) -> None:
+    """Refuse what is not the name of a file, by its type: it may be records, of which no sentence quotes one.
+
+    >>> check_file_name(3, "the name of a file")
+    Traceback (most recent call last):
+        ...
+    privot.errors.UsageError: Expected the name of a file, got int.
+    """
+    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
+        kind = type(value).__name__
+        instead = {"Series": ": call to_frame() first", "RecordBatchReader": ": call read_all() first"}.get(kind, "")
+        raise UsageError(f"Expected {expected}, got {kind}{instead}.")
 
 
 def real(name: str, value: float, least: float = 0.0, strict: bool = True) -> float:

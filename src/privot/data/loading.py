@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.common.arguments import check_file_name
 from privot.data.idx import is_idx, read_idx
 from privot.data.image_folders import read_images
 from privot.data.image_units import PATH_COLUMN, read_image_units
@@ -86,6 +87,7 @@ def load(
     True
     """
     stated = StatedFacts(classes, shape)  # type: ignore[arg-type]
+    check_file_name(source, "the name of a file, folder or data set")
     path = Path(source)
     is_folder = str(source) != "digits" and path.is_dir()
     if isinstance(stated.classes, tuple) and not is_folder:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.common.arguments import check_file_name
 from privot.errors import DataError, brief
 from privot.opening import Meter, csv_rows
 from privot.opening.csv_lines import NUMBER
@@ -41,7 +42,8 @@ def read_header(path: str | Path) -> list[str]:
 
 def read_table(path: str | Path) -> Table:
     """The whole file as one table. Cells of a CSV file are texts; a Parquet file keeps its types."""
-    taken, chunks = Meter(Path(path).name), []
+    path = existing(path)
+    taken, chunks = Meter(path.name), []
     for chunk in read_chunks(path, held=_CELL):
         # every cell is a Python object here
         taken.add(_CELL * sum(len(chunk[name]) for name in chunk))
@@ -110,6 +112,7 @@ def encode_chunks(
 
 def existing(path: str | Path) -> Path:
     """`path`, if it is a file of a kind that tables have."""
+    check_file_name(path, "the name of a table's file")
     path = Path(path)
     kind_of(path)
     if not path.is_file():

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from privot.common.arguments import check_file_name
 from privot.data import StatedFacts, load
 from privot.errors import UsageError
 from privot.opening.addresses import is_remote, shown_address
@@ -107,12 +108,15 @@ def read_encoded_table(
     if unit is not None:
         schema = schema_for_unit(schema, unit)
     codec = TableCodec(schema)
+    kind = frame_kind(path)
+    if kind is None:
+        check_file_name(path, "the name of a table's file, or a DataFrame of pandas, Polars or Arrow")
     facts: dict[str, Any] = {
         "clip": codec.bound(compact=True),
         "classes": codec.classes,
         "columns": encoded_columns(schema),
     }
-    if frame_kind(path) is not None:
+    if kind is not None:
         if query is not None or parts is not None or engine is not None:
             raise UsageError("A DataFrame is one table in memory: leave out query, parts and engine.")
         if unit is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from privot.common.arguments import check_file_name
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
 from privot.noise import NoiseSource
@@ -113,7 +114,7 @@ class VaultOpeners(Sealed):
         """
         make: Callable[..., Self] = cls
         more: dict[str, Any] = {"adjacency": adjacency, "ledger": ledger, "budget": budget, "noise": noise}
-        more |= {"label": file_label(path) if label is None else label, "new_records": new_records}
+        more |= {"label": label, "new_records": new_records}
         if schema is not None:
             if clip is not None or classes is not None or shape is not None:
                 raise UsageError("A schema says the clip and the classes of a table: leave out clip, classes, shape.")
@@ -127,6 +128,8 @@ class VaultOpeners(Sealed):
             raise UsageError("The rows of a query are a table: state its schema.")
         if clip is None:
             raise UsageError("A bound on the norm of a row is public and stated: give clip.")
+        check_file_name(path, "the name of a file or folder (a DataFrame needs a schema, an array is Vault(x, …))")
+        more["label"] = file_label(path) if label is None else label
         held = read_file(path, classes=classes, shape=shape, part=part, engine=engine, unit=unit, unit_file=unit_file)
         return make(**held, clip=clip, unit=unit, per_unit=per_unit, **more)
 

@@ -13,6 +13,7 @@ from privot.tables.codec import TableCodec
 from privot.tables.frames.frame_form import frame_kind
 from privot.tables.table import Table
 from privot.tables.table_files import CHUNK, check_arrow_schema
+from privot.tables.table_writing import arrow
 
 
 def encode_frame(frame: Any, codec: TableCodec) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
@@ -27,12 +28,26 @@ def encode_frame(frame: Any, codec: TableCodec) -> tuple[NDArray[np.float64], ND
     if kind == "pandas":
         return codec.encode(_pandas_table(frame), compact=True)
     # of the dtypes of Polars and Arrow none depends on a value
-    held = frame if kind == "arrow" else _in_arrow(frame)
+    held = _checked(frame) if kind == "arrow" else _in_arrow(frame)
     check_arrow_schema(held.schema, "the DataFrame")
     batches = held.to_batches(CHUNK) if hasattr(held, "to_batches") else [held]
     blocks = [encode_batch(batch, codec) for batch in batches if batch.num_rows]
     labels = [y for _, y in blocks if y is not None]
     return np.concatenate([x for x, _ in blocks]), np.concatenate(labels) if labels else None
+
+
+def _checked(table: Any) -> Any:
+    """An Arrow table or batch as it is; refuses one whose parts point to where nothing is."""
+    broken = False
+    try:
+        table.validate(full=True)
+    except arrow().ArrowException:  # the message may quote a value
+        broken = True
+    if broken:
+        raise DataError(
+            "The Arrow table contradicts itself, such as an index of a dictionary without an entry: make it anew."
+        )
+    return table
 
 
 def _in_arrow(frame: Any) -> Any:
