@@ -9,7 +9,7 @@ from markdown_links import slug, without_escaped_pipes
 from mkdocs.structure.files import File, Files, InclusionLevel
 from page_markup import accessible
 from reference_pages import api_page, help_page, with_api_links
-from repository_pages import DOCS, moved_links, needed, page_text
+from repository_pages import DOCS, moved_links, needed, outside, page_text
 
 API = "reference/api/"
 HELP = "reference/help.md"
@@ -29,12 +29,16 @@ def on_files(files: Files, config: Any) -> Files:
             files.append(File.generated(config, path, content=api_page(PurePosixPath(path).stem)))
     files.append(File.generated(config, HELP, content=help_page()))
     pages = [DOCS / file.src_uri for file in files.documentation_pages() if file.generated_by is None]
-    made = needed(pages)
+    made = {where: target for path in listed if (target := outside(where := PurePosixPath(path))) is not None}
+    made |= needed([*pages, *made.values()])
     for where, target in made.items():
+        if where.suffix != ".md":
+            files.append(File.generated(config, str(where), abs_src_path=str(target)))
+            continue
         inclusion = InclusionLevel.INCLUDED if str(where) in listed else InclusionLevel.NOT_IN_NAV
         # a listing stands beside what it lists, and its links are relative to the folder
         page = target / "README.md" if target.is_dir() else target
-        content = moved_links(page_text(target, made), page, where)
+        content = moved_links(without_escaped_pipes(page_text(target, made)), page, where)
         files.append(File.generated(config, str(where), content=content, inclusion=inclusion))
     return files
 

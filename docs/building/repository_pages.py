@@ -1,7 +1,7 @@
-"""Pages for what documents link to and MkDocs does not build: code, folders, and the documents beside docs/.
+"""Pages for what documents link to and MkDocs does not build: code, folders, and what lies beside docs/.
 
 A link that leaves docs/ would lead nowhere in the site. Each such file or folder becomes a page under `repository/`:
-a Markdown document as it is, code as a listing, a folder as a table of what is in it.
+a Markdown document, a picture and rows of data as they are, code as a listing, a folder as a table of what is in it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PLACE = PurePosixPath("repository")
 _LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".sh": "sh", ".yml": "yaml"}
+_COPIED = (".png", ".svg", ".jsonl")
 _UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 
 
@@ -37,7 +38,12 @@ def address(target: Path) -> PurePosixPath | None:
     if target.is_relative_to(DOCS):
         return PurePosixPath(f"{target.relative_to(DOCS).as_posix()}.md") if target.suffix == ".ipynb" else None
     inner = PurePosixPath(target.relative_to(ROOT).as_posix())
-    return PLACE / (inner if inner.suffix == ".md" else f"{inner}.md")
+    return PLACE / (inner if inner.suffix in (".md", *_COPIED) else f"{inner}.md")
+
+
+def outside(where: PurePosixPath) -> Path | None:
+    """The document beside docs/ that stands at `where` in the site; None for what is not below `repository/`."""
+    return ROOT / where.relative_to(PLACE) if where.is_relative_to(PLACE) else None
 
 
 def needed(pages: list[Path]) -> dict[PurePosixPath, Path]:
@@ -48,13 +54,10 @@ def needed(pages: list[Path]) -> dict[PurePosixPath, Path]:
         page = ahead.pop()
         for link in relative_links(page.read_text()):
             target = target_of(page, link)
+            if target is not None and (target / "README.md").exists():
+                target /= "README.md"
             where = address(target) if target else None
-            if (
-                target is None
-                or where is None
-                or where in made
-                or (target.is_dir() and (target / "README.md").exists())
-            ):
+            if target is None or where is None or where in made:
                 continue
             made[where] = target
             if target.suffix == ".md":

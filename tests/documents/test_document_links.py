@@ -51,7 +51,7 @@ def test_every_path_of_the_code_exists(name: str) -> None:
 def test_every_page_that_the_code_names_exists() -> None:
     named: dict[str, str] = {}
     for file in [*(ROOT / "src").rglob("*.py"), *(ROOT / "lab").rglob("*.py")]:
-        for path in re.findall(r"(?<![\w/.-])docs(?:/[\w-]+)+(?:\.\w+)?", file.read_text()):
+        for path in re.findall(r"(?<![\w/.-])(?:lab/)?docs(?:/[\w-]+)+(?:\.\w+)?", file.read_text()):
             named[path] = str(file.relative_to(ROOT))
     assert named
     assert {path: file for path, file in named.items() if not (ROOT / path).exists()} == {}

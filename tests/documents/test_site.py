@@ -32,7 +32,7 @@ PAGES = [
     "reference/api/accounting.html",
     "sharp-edges.html",
     "when-to-use-something-else.html",
-    "results/synthesis-images.html",
+    "repository/lab/docs/results/synthesis-images.html",
     "repository/src/privot/guarantee.py.html",
 ]
 ROOM = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -86,7 +86,9 @@ def test_pages_fit_every_width_light_and_dark_without_an_error(tab: Tab, page: s
 @built
 @shown
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["guides/budgets.html", "reference/command-line.html", "results/pages.html"])
+@pytest.mark.parametrize(
+    "page", ["guides/budgets.html", "reference/command-line.html", "repository/lab/docs/results/pages.html"]
+)
 def test_the_keyboard_reaches_whatever_scrolls_and_everything_has_a_name(tab: Tab, page: str) -> None:
     for width in WIDTHS:
         tab.open(SITE / page, width, "light")

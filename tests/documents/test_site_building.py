@@ -68,6 +68,8 @@ def test_the_search_has_a_name() -> None:
         ("src/privot", "repository/src/privot/README.md"),
         ("docs/design/decisions", "design/decisions/README.md"),
         ("SECURITY.md", "repository/SECURITY.md"),
+        ("lab/docs/results", "repository/lab/docs/results/README.md"),
+        ("lab/docs/results/images/plan.png", "repository/lab/docs/results/images/plan.png"),
         ("docs/notebooks/images.ipynb", "notebooks/images.ipynb.md"),
         ("docs/quickstart.md", None),
     ],

@@ -21,7 +21,7 @@ def findings(name: str, folder: Path | None = None, **settings: Any) -> list[dic
 
 def test_every_study_of_the_product_names_a_page_of_results() -> None:
     for study in PRODUCT_STUDIES:
-        pages = [page.read_text() for page in (ROOT / "docs" / "results").glob("*.md")]
+        pages = [page.read_text() for page in (ROOT / "lab" / "docs" / "results").glob("*.md")]
         assert any(f"privot study run {study.name}" in page for page in pages), study.name
 
 

@@ -179,7 +179,7 @@ def test_a_figure_belongs_to_the_study_of_the_longest_name(tmp_path: Path) -> No
 
 
 def test_every_result_in_the_documents_gives_its_tables() -> None:
-    kept = results_in(Path(__file__).resolve().parents[3] / "docs" / "studies" / "results")
+    kept = results_in(Path(__file__).resolve().parents[2] / "docs" / "studies" / "results")
     for study in STUDIES:
         for record in kept[study.name].values():
             for table in tables_of(study, record["result"]):
@@ -199,7 +199,7 @@ def test_a_claim_cannot_break_out_of_its_cell(own: Study, tmp_path: Path, monkey
 
 
 def test_the_pages_in_the_documents_are_those_of_their_results() -> None:
-    place = Path(__file__).resolve().parents[3] / "docs" / "studies"
+    place = Path(__file__).resolve().parents[2] / "docs" / "studies"
     kept = results_in(place / "results")
     assert set(kept) == {study.name for study in STUDIES}
     assert (place / "README.md").read_text() == items_page(kept)

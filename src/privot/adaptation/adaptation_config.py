@@ -135,7 +135,7 @@ class AdaptationConfig:
 
 
 def default_method(image: bool, table: bool) -> str:
-    """The best method for such records, by docs/results/stand-in.md and docs/results/adaptation.md."""
+    """The best method for such records, by lab/docs/results/stand-in.md and lab/docs/results/adaptation.md."""
     return "stand-in" if image or table else "embedding"
 
 

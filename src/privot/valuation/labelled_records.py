@@ -15,7 +15,7 @@ Labels = NDArray[np.int64]
 LARGEST = 1e100
 """Largest number in a record: far from where squares overflow."""
 LABEL_WEIGHT = 2.0
-"""λ of the label-aware cost ‖x − x′‖² + λ‖m_y − m_y′‖²; chosen on Fashion-MNIST: see docs/notebook/valuation.md."""
+"""λ of the label-aware cost ‖x − x′‖² + λ‖m_y − m_y′‖²; chosen on Fashion-MNIST: see lab/docs/notebook/valuation.md."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

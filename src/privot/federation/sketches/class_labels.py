@@ -29,7 +29,7 @@ from privot.errors import DataError
 from privot.federation.wire.messages import Array
 
 KAPPA = 0.22
-"""1 − cos between roots of the covariances of two classes: see docs/notebook/federation.md."""
+"""1 − cos between roots of the covariances of two classes: see lab/docs/notebook/federation.md."""
 BETWEEN, BETWEEN_DEVIATION = 0.25, 0.5
 """Prior mean of the share of the spread that lies between classes, and its deviation relative to that mean."""
 NAMES_DEVIATION = 0.15

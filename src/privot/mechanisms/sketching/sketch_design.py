@@ -46,7 +46,8 @@ KNOTS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 WEIGHTS_PLAIN = {"features": 1.0, "shells": 1.5, "cells": 0.0, "residuals": 0.0}
 WEIGHTS_PUBLIC = {"features": 0.9, "shells": 1.5, "cells": 0.9, "residuals": 1.1}
 UNMATCHED = 0.3
-"""Share of the spread that optimal matching of samples leaves, without public data: see docs/notebook/federation.md."""
+"""Share of the spread that optimal matching of samples leaves, without public data; from
+`lab/docs/notebook/federation.md`."""
 WEIGHTS = (0.01, 100.0)
 """Bounds on the weight of every block in use."""
 SHARES = (1e-6, 1e6)

@@ -29,7 +29,7 @@ ENCODED = 8_000
 """Frequencies of an encoder's codes in the mean of all records."""
 QUIET, NOISY, WITH_ENCODER = (0.15, 0.1, 0.4, 0.35), (0.25, 0.15, 0.0, 0.6), (0.2, 0.3, 0.0, 0.5)
 """Parts of the budget (of 1/σ²): filters and codes of all records, filters and codes by class; where noise is not the
-limit, where it is, and with an encoder. Chosen on a hold-out of CIFAR-10 (`docs/notebook/synthesis-images.md`)."""
+limit, where it is, and with an encoder. Chosen on a hold-out of CIFAR-10 (`lab/docs/notebook/synthesis-images.md`)."""
 PRECISION = 0.1
 """How near a generator comes to means without noise, in units of the norm: a map whose noise has the norm ν is weighted
 by τ²/(τ² + ν²)."""

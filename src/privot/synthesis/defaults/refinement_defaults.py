@@ -26,7 +26,7 @@ LEAVES_SHARE = 0.8
 budget is for; the rest is for numbers of records by class and for light."""
 COMMON_SIGNAL = 200.0
 """The signal from which the mean of all records is released too. It was tried at 320, on a hold-out of CIFAR-10
-(`docs/notebook/synthesis-images.md`)."""
+(`lab/docs/notebook/synthesis-images.md`)."""
 LABELLING = {"cpu": {"columns": 128, "samples": 6_000}, "cuda": {"columns": 512, "samples": 60_000}}
 """Parameters of a labeller (`relabelling.Labelling`)."""
 LONGEST, TUNING, SHORT_TUNING = 2.0, (40, 0.006), (10, 0.0034)
@@ -39,7 +39,7 @@ SCATTERED_STEPS, QUIET = (20, 40), 3e-4
 """The number of its tuning steps where noise per record (σ₂ over the records) is above `QUIET`, and below it."""
 SCATTERED_LENGTH, SCATTERED_LONGEST = 2.0, 400.0
 """The length of its steps for a noise of 1 per record, and the longest; like the number of steps chosen on a hold-out
-of CIFAR-10 (`docs/notebook/synthesis-images.md`)."""
+of CIFAR-10 (`lab/docs/notebook/synthesis-images.md`)."""
 ENCODED_SHARES = (0.5, 0.25)
 """Shares of the budget for labels by the codes of an encoder where noise per record, with the smaller share, is above
 `QUIET`, and below it: means of classes fall further behind labels the more noise there is."""
@@ -47,7 +47,7 @@ ENCODED_STEPS, ENCODED_SAMPLES = 40, 2_000
 """The number of steps of that tuning, and the samples that centre the codes."""
 ENCODED_LENGTH, ENCODED_LONGEST = 0.025, 400.0
 """The length of its steps for a noise of 1 per record, and the longest; like the shares and the number of steps chosen
-on a hold-out of CIFAR-10 (`docs/notebook/synthesis-images.md`)."""
+on a hold-out of CIFAR-10 (`lab/docs/notebook/synthesis-images.md`)."""
 CHOICE_SHARE = 0.02
 """The share of the budget (of 1/σ²) for selecting a warp: at ε = 0.2 a count has noise of 0.5 % of 60,000 records."""
 FACTORS = (0.5, 1.0, 1.5, 2.0)
@@ -149,7 +149,7 @@ def has_leaves(problem: Problem) -> bool:
     """Whether a classifier learns more from labelled pictures of leaves than from what a generator makes of the noise.
 
     That is so where they can be labelled and the signal is too weak for all the frequencies of a GPU, whatever the
-    device. It was chosen on a hold-out of CIFAR-10 (`docs/notebook/synthesis-images.md`).
+    device. It was chosen on a hold-out of CIFAR-10 (`lab/docs/notebook/synthesis-images.md`).
     """
     return signal(problem) ** 2 < MAX_FREQUENCIES["cuda"] and can_label_leaves(problem)
 

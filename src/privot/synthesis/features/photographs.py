@@ -2,8 +2,8 @@
 
 Measured once on seven photographs that packages of the field ship (china and flower of scikit-learn; astronaut, cat,
 coffee, motorcycle and rocket of scikit-image), shrunk to 40 and 64 pixels on the shorter side: 840 squares of 32 × 32
-pixels, averages over 8 × 8 (`docs/notebook/synthesis-images.md`). They say how bright and how rough photographs are,
-nothing about any record.
+pixels, averages over 8 × 8 (`lab/docs/notebook/synthesis-images.md`). They say how bright and how rough photographs
+are, nothing about any record.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ learn from: what is nearest on average is dull where classes differ. Training th
 
     α = ½·min(1, Σ_c k·s_c² / Σ_c ‖μ̃_c − m_c‖²),
 
-which a hold-out chose (`docs/notebook/public-images.md`). Where noise is small α is near 0, and where public images are
-unlike the records it is small too: nobody has to say how alike they are. Below 0.2 public images are not used.
+which a hold-out chose (`lab/docs/notebook/public-images.md`). Where noise is small α is near 0, and where public images
+are unlike the records it is small too: nobody has to say how alike they are. Below 0.2 public images are not used.
 
 Equal numbers of classes need not be the same classes. Labels count only where the release itself says so: where the
 released means, class by class, agree better with public ones than under 99 of 100 other orders of the classes.

@@ -143,7 +143,7 @@ def table_summary(
 ) -> None:
     """Say where privot is ahead of the best peer, level with it or behind, per table, ε and measure.
 
-    Example: privot bench table-summary docs/results/table-privot.jsonl docs/results/table-peers.jsonl
+    Example: privot bench table-summary lab/docs/results/table-privot.jsonl lab/docs/results/table-peers.jsonl
     """
     from privot_lab.bench.tables.table_summary import read_lines, summary_text, to_json, write_into
 

@@ -21,7 +21,7 @@ LEFT_OUT = {
 }  # fmt: skip
 """Columns that would say which side of a split a row is on. Settings were chosen on `sex` and `age`."""
 STATED = {"education": (89.30, 89.30), "work": (89.52, 89.52)}
-"""ROC-AUC in per cent of the source alone and of the stand-in: docs/results/stand-in.md."""
+"""ROC-AUC in per cent of the source alone and of the stand-in: lab/docs/results/stand-in.md."""
 WITHIN = 0.3
 SETTINGS = {
     "quick": {"splits": ["education"], "methods": ["source", "stand-in", "labels"], "epsilon": 1.0, "seeds": 1},

@@ -21,7 +21,7 @@ from privot_lab.studies.study_run import StudyRun
 LONGER = 4
 """A model can be sampled without end: boosting is also trained on this many times the rows."""
 STATED = {"boosting accuracy": 0.8536, "boosting auc": 0.9049, "logistic accuracy": 0.8464, "logistic auc": 0.8970}
-"""docs/results/synthesis-tables.md, five draws of commit 17dadc0."""
+"""lab/docs/results/synthesis-tables.md, five draws of commit 17dadc0."""
 WITHIN = 0.005
 """Two and a half standard deviations of the measure that varies most over draws, the accuracy of boosting."""
 _COMMON = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "add-remove", "rows": 0}

@@ -24,7 +24,7 @@ from privot_lab.studies.study_run import StudyRun
 Values = NDArray[np.float64]
 CLASSES, VALIDATION = 10, 5000
 STATED = {1.0: 0.96, 10.0: 0.99}
-"""Mean rank correlation with values from records, 1,000 records per party: docs/results/valuation.md."""
+"""Mean rank correlation with values from records, 1,000 records per party: lab/docs/results/valuation.md."""
 _COMMON = {"data": "mnist", "epsilons": [1.0, 10.0]}
 SETTINGS = {
     "quick": {**_COMMON, "records": [1000], "seeds": [100], "few": [30, 100]},

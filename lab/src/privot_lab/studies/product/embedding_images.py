@@ -34,7 +34,7 @@ STATED = {
     ("fashion_mnist", 1.0): (81.6, 83.1, 86.5),
     ("fashion_mnist", 0.2): (77.0, 77.5, 79.0),
 }
-"""docs/results/synthesis-images.md."""
+"""lab/docs/results/synthesis-images.md."""
 BELOW_REAL = 10.0
 """Points below classifiers trained on real digits; the demonstration of commit 892a439 was 3.9 and 4.5 below."""
 WITHIN = 1.5

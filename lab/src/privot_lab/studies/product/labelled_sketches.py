@@ -26,7 +26,7 @@ from privot_lab.studies.study_run import StudyRun
 
 CLASSES, DIRECTIONS, RADIUS = 10, 32, 14.0
 STATED = {("in-domain", 1.0): 0.771, ("in-domain", 10.0): 0.921, ("none", 1.0): 0.504, ("none", 10.0): 0.839}
-"""Rank correlation with OTDD: docs/results/federation.md."""
+"""Rank correlation with OTDD: lab/docs/results/federation.md."""
 WITHIN = 0.08
 """Over draws the correlation at ε = 1 varies by about 0.1."""
 DOUBT = 0.001

@@ -16,7 +16,7 @@ from privot_lab.studies.study_run import StudyRun
 
 STATED = {"source": 38.7, "swd": 40.3, "dann": 37.9, "embedding": 39.5, "sliced": 38.1, "published": 37.8}
 STATED |= {"dp-dann": 37.5, "stand-in": 38.9}
-"""Means of the twelve pairs at (10, 1e-3): docs/results/adaptation.md and stand-in.md."""
+"""Means of the twelve pairs at (10, 1e-3): lab/docs/results/adaptation.md and stand-in.md."""
 NO_FURTHER = 3.0
 """Points by which no method moves these features; a pair's accuracy varies by 2 to 6 over seeds."""
 SETTINGS = {

@@ -20,7 +20,7 @@ from privot_lab.studies.study import StudyFinding
 from privot_lab.studies.study_run import StudyRun
 
 STATED = {("in-domain", 1.0): 0.95, ("in-domain", 10.0): 0.976, ("none", 1.0): 0.938, ("none", 10.0): 0.959}
-"""Mean rank correlation with W₂ on MNIST, 1,000 records per party: docs/results/federation.md."""
+"""Mean rank correlation with W₂ on MNIST, 1,000 records per party: lab/docs/results/federation.md."""
 WITHIN = 0.03
 PAIRS = 25
 """Pairs among the parties, besides every party with the reference."""

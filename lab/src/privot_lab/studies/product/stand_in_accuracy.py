@@ -22,7 +22,7 @@ STATED = {
     "fonts-mnist": (94.3, 96.3), "fonts-usps": (90.5, 93.6), "usps-mnist": (98.4, 99.0), "mnist-usps": (97.5, 97.2),
     "mnist-digits8": (95.0, 94.5),
 }  # fmt: skip
-"""Source only and stand-in at ε = 1: docs/results/stand-in.md."""
+"""Source only and stand-in at ε = 1: lab/docs/results/stand-in.md."""
 WITHIN = 1.0
 SETTINGS = {
     "quick": {

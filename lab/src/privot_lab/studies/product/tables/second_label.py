@@ -27,7 +27,7 @@ SPLIT = 7
 LEAST = 200
 """Test rows of a class, at least, for its area under the curve."""
 STATED = {"occupation": 0.0086, "marital_status": -0.0011, "sex": -0.0005}
-"""docs/results/synthesis-tables.md: what naming a label gains its AUC, means of three draws."""
+"""lab/docs/results/synthesis-tables.md: what naming a label gains its AUC, means of three draws."""
 WITHIN, COST = 0.008, 0.008
 """Three standard errors of such a gain, and what the first label may lose: it lost .0023 at most."""
 _COMMON = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "add-remove"}
