@@ -58,6 +58,7 @@ def test_every_page_names_the_unit_and_none_has_an_identifier(place: Path, capsy
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "one patient_id, at most 3 rows" in page
     assert "one record each" not in page
+    assert "To every patient_id in the data (all rows with the same patient_id; at most 3 of them are used)" in page
     assert "--unit patient_id --per-unit 3" in page
     assert (out / "synthetic.csv").read_text(encoding="utf-8").splitlines()[0] == "age,ill"
     for file in out.rglob("*"):

@@ -6,9 +6,10 @@ import json
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from privot.errors import DataError, UsageError
-from privot.evaluation.boosting_rows import empty_columns, rows_to_fit
+from privot.evaluation.boosting_rows import empty_columns, few_threads, rows_to_fit
 from privot.evaluation.table_figures import Coded
 from privot.evaluation.table_quality import (
     PRIVATE,
@@ -159,3 +160,18 @@ def test_invalid_tables_are_refused() -> None:
     with pytest.raises(DataError):
         evaluate_table(table(1, 0), table(50, 1), CODEC)
     assert evaluate_table(table(50, 0), table(50, 1), plain).scores == ()
+
+
+def test_boosting_of_few_rows_takes_one_thread() -> None:
+    """Threads wait for each other at every node of every tree: on busy cores that takes ten times as long."""
+
+    def threads() -> set[int]:
+        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"}
+
+    train_and_test(table(300, 0), table(300, 1), CODEC)  # so that the library with threads is there
+    with threadpool_limits(limits=3, user_api="openmp"):
+        with few_threads(1000):
+            assert threads() == {1}
+        with few_threads(10**6):
+            assert threads() == {3}
+        assert threads() == {3}

@@ -33,26 +33,46 @@ def association(first: Values, second: Values) -> tuple[str, float]:
     >>> association((age, np.array([0.1, 0.2, 0.3])), (pay, np.array([0.9, 0.5, 0.4])))
     ('ρ', -1.0)
     """
-    known = _known(*first) & _known(*second)
-    pair = [(column, values[known]) for column, values in (first, second)]
-    ordered = [_ordered(column) for column, _ in pair]
+    return _association(_Ranked(*first), _Ranked(*second))
+
+
+class _Ranked:
+    """A column, which of its values are known, and their ranks, which are found once for all pairs."""
+
+    def __init__(self, column: Column, values: NDArray[np.float64]) -> None:
+        self.column, self.values, self.known = column, values, _known(column, values)
+        self._ranks: NDArray[np.float64] | None = None
+
+    def ranks(self, at: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Ranks of the values at `at` among themselves."""
+        if not at.all():
+            return rankdata(self.values[at]) if at.any() else self.values[at]
+        if self._ranks is None:
+            self._ranks = rankdata(self.values)
+        return self._ranks
+
+
+def _association(first: _Ranked, second: _Ranked) -> tuple[str, float]:
+    known = first.known & second.known
+    ordered = [_ordered(both.column) for both in (first, second)]
     if all(ordered):
-        return "ρ", _correlation(rankdata(pair[0][1]), rankdata(pair[1][1]))
+        return "ρ", _correlation(first.ranks(known), second.ranks(known))
     if any(ordered):
-        number, category = (pair[0][1], pair[1][1]) if ordered[0] else (pair[1][1], pair[0][1])
-        return "η", _ratio(rankdata(number) if len(number) else number, category.astype(np.int64))
+        number, category = (first, second) if ordered[0] else (second, first)
+        return "η", _ratio(number.ranks(known), category.values[known].astype(np.int64))
+    pair = [(both.column, both.values[known]) for both in (first, second)]
     cells = [values.astype(np.int64) for _, values in pair]
     return "V", cramers_v(cells[0], len(pair[0][0].words), cells[1], len(pair[1][0].words))
 
 
 def association_gaps(made: Coded, real: Coded) -> dict[str, Any]:
     """Every pair of columns in both tables: the mean gap, the largest gaps, and those that are lost, as JSON types."""
-    ours, theirs = (_some(coded).columns()[:MAX_COLUMNS] for coded in (made, real))
+    ours, theirs = ([_Ranked(*c) for c in _some(coded).columns()[:MAX_COLUMNS]] for coded in (made, real))
     found = []
     for i, j in combinations(range(len(ours)), 2):
-        kind, real_value = association(theirs[i], theirs[j])
-        _, value = association(ours[i], ours[j])
-        found.append((ours[i][0].name, ours[j][0].name, kind, round(value, 4), round(real_value, 4)))
+        kind, real_value = _association(theirs[i], theirs[j])
+        _, value = _association(ours[i], ours[j])
+        found.append((ours[i].column.name, ours[j].column.name, kind, round(value, 4), round(real_value, 4)))
     worst = sorted(found, key=lambda entry: -abs(entry[3] - entry[4]))
     lost = [entry for entry in worst if is_lost(entry[3], entry[4])]
     return {

@@ -1,4 +1,6 @@
-"""Which rows and columns scikit-learn's boosting can be fitted to; without them it raises an error for rare values.
+"""Which rows and columns scikit-learn's boosting can be fitted to, and with how many threads.
+
+Without the first it raises an error for rare values.
 
 Beyond 10,000 rows HistGradientBoosting sets a tenth of them aside, class by class, to see when to stop, and beyond
 200,000 it cuts columns into bins by some of the rows. Both end in an error where a value is rare: a class that one row
@@ -8,6 +10,8 @@ holds such values by chance.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,6 +22,20 @@ SPLIT_ROWS = 10_000
 LEAST_VALUES, LEAST_SHARE = 20, 1 / 8000
 """A column with fewer values is left out: no leaf has fewer rows, so it could not be used (of many rows, hardly). All
 of 20 values are set aside with a chance of 10⁻²⁰, all of 1/8000 of the rows are left out of the bins with 10⁻⁹."""
+
+
+FEW_ROWS = 50_000
+"""Up to as many rows one thread is enough: threads wait for each other at every node of every tree, and where the cores
+are busy with something else that takes ten times as long as the work."""
+
+
+@contextmanager
+def few_threads(rows: int) -> Iterator[None]:
+    """One thread for boosting of few `rows`; as many as there are for more."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1 if rows <= FEW_ROWS else None, user_api="openmp"):
+        yield
 
 
 def rows_to_fit(y: NDArray[Any]) -> NDArray[np.bool_]:

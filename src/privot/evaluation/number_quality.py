@@ -14,6 +14,7 @@ Results are as confidential as the real records.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import UsageError, brief
+from privot.evaluation.table_figures import summary
 from privot.tables.cell_grid import grid_of, step_of
 from privot.tables.cell_values import numbers_of
 from privot.tables.codec import TableCodec, edges_of, scaled
@@ -41,8 +43,10 @@ def number_columns(synthetic: Table, real: Table, codec: TableCodec) -> tuple[di
     """For every column of numbers: quantiles and means in its own units, distance, and what its cells lose.
 
     As plain JSON types. `quantiles` are those of `QUANTILES`, `distance` is Kolmogorov's distance of synthetic and real
-    values, `outside` the share of real values beyond the schema's range, `cell_loss` the loss of the cells as they are
-    and `log_cell_loss` that on a log scale. A column without a value in either table is left out.
+    values, `mean_error` what the means differ by in standard deviations of the real values (of both, if the real ones
+    are constant), `mean_chance` two standard errors of that, `outside` the share of real values beyond the schema's
+    range, `cell_loss` the loss of the cells as they are and `log_cell_loss` that on a log scale. A column without a
+    value in either table is left out.
     """
     out = []
     marks = frozenset(codec.schema.marks)
@@ -63,6 +67,8 @@ def number_columns(synthetic: Table, real: Table, codec: TableCodec) -> tuple[di
                 "name": column.name,
                 "quantiles": {"synthetic": _quantiles(column, made), "real": _quantiles(column, true)},
                 "means": {"synthetic": _said(column, made.mean()), "real": _said(column, true.mean())},
+                "mean_error": _mean_error(made, true),
+                "mean_chance": 2.0 * float(np.sqrt(1.0 / len(made) + 1.0 / len(true))),
                 "distance": kolmogorov(made, true),
                 "outside": float(((true < low) | (true > high)).mean()),
                 "cell_loss": cell_loss(column, inside),
@@ -71,6 +77,19 @@ def number_columns(synthetic: Table, real: Table, codec: TableCodec) -> tuple[di
             }
         )
     return tuple(out)
+
+
+def _mean_error(made: Floats, true: Floats) -> float:
+    # the range says nothing about a column of which most values are 0: a mean of 0.9 for 0.2 would be 1 % of 0..60
+    far = abs(float(made.mean()) - float(true.mean()))
+    spread = float(true.std()) or float(np.concatenate([made, true]).std())
+    return far / spread if spread > 0.0 else 0.0
+
+
+def mean_errors(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What answers about means get wrong by, in standard deviations of the real values, as `query_errors` says it."""
+    errors = [(f["mean_error"], "{}: {synthetic} for {real}".format(f["name"], **f["means"])) for f in found]
+    return [summary("a mean", errors)] if errors else []
 
 
 def kolmogorov(a: Floats, b: Floats) -> float:

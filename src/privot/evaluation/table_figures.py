@@ -148,12 +148,11 @@ def cramers_v(a: NDArray[np.int64], rows: int, b: NDArray[np.int64], columns: in
 
 
 def query_errors(made: Coded, real: Coded, seed: int = 0) -> list[dict[str, Any]]:
-    """How far answers from synthetic rows are from those of real rows: shares by one and two conditions, and means.
+    """How far answers from synthetic rows are from those of real rows: shares by one and two conditions.
 
     One condition is a value of a column (of many, the `COARSE` commonest in either table and the one that is farthest
     off), or a number above a quarter, half or three quarters of its public range. Pairs of conditions on two columns
-    are drawn at random. Errors of shares are differences of shares, those of means are in shares of the public range.
-    `typical` is the median, `high` exceeds 95 % of them.
+    are drawn at random. Errors are differences of shares; `typical` is the median, `high` exceeds 95 % of them.
     """
     asked = _conditions(made, real)
     one = [(abs(ours.mean() - theirs.mean()), words) for words, _, ours, theirs in asked]
@@ -162,17 +161,12 @@ def query_errors(made: Coded, real: Coded, seed: int = 0) -> list[dict[str, Any]
     for k in dice.permutation(len(pairs))[:_QUERIES]:
         (first, _, *a), (second, _, *b) = (asked[place] for place in pairs[k])
         two.append((abs((a[0] & b[0]).mean() - (a[1] & b[1]).mean()), f"{first}, {second}"))
-    means = []
-    for (column, a), (_, b) in zip(made.columns(), real.columns(), strict=True):
-        if column.is_number and column.range[1] > column.range[0] and (a >= 0.0).any() and (b >= 0.0).any():
-            low, high = column.range
-            error = abs(unscaled(column, a[a >= 0.0]).mean() - unscaled(column, b[b >= 0.0]).mean()) / (high - low)
-            means.append((error, column.name))
-    named = (("a share, by one condition", one), ("a share, by two conditions", two), ("a mean", means))
-    return [_summary(what, errors) for what, errors in named if errors]
+    named = (("a share, by one condition", one), ("a share, by two conditions", two))
+    return [summary(what, errors) for what, errors in named if errors]
 
 
-def _summary(what: str, errors: list[tuple[Any, str]]) -> dict[str, Any]:
+def summary(what: str, errors: list[tuple[Any, str]]) -> dict[str, Any]:
+    """How many errors there are, the typical one, what 95 % are within, the worst and where that is."""
     sizes = np.array([error for error, _ in errors])
     worst = int(np.argmax(sizes))
     return {

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
 from privot.evaluation.associations import association_gaps
-from privot.evaluation.boosting_rows import empty_columns, rows_to_fit
-from privot.evaluation.number_quality import broken_columns, number_columns
+from privot.evaluation.boosting_rows import empty_columns, few_threads, rows_to_fit
+from privot.evaluation.linear_rows import linear_rows
+from privot.evaluation.number_quality import broken_columns, mean_errors, number_columns
 from privot.evaluation.real_bins import RealBins, count_distances
 from privot.evaluation.schema_axes import axes_of
 from privot.evaluation.table_figures import Coded, associations, column_shares, query_errors
@@ -110,19 +111,21 @@ def train_and_test(train: Table, test: Table, codec: TableCodec, model: Model = 
 
     "boosting" is HistGradientBoostingClassifier on the columns as they are (categories declared as such, a missing
     number left missing; what it cannot be fitted to is left out, see `boosting_rows`); "logistic" is LogisticRegression
-    on scaled numbers and one-hot categories.
+    on standardised numbers and one-hot categories (`linear_rows`).
     """
     if codec.classes is None:
         raise UsageError("Train-on-synthetic scores need a label column: name one in the schema.")
     if model not in MODELS:
         raise UsageError(f"The model must be one of {', '.join(MODELS)}.")
-    (x, y), (x_test, y_test) = (codec.encode(t, compact=model == "boosting") for t in (train, test))
+    (rows, y), (test_rows, y_test) = (codec.encode(t, compact=True) for t in (train, test))
     assert y is not None
     assert y_test is not None
-    x, x_test = _for(model, x, codec), _for(model, x_test, codec)
-    empty = empty_columns(x)
-    x[:, empty] = x_test[:, empty] = 0.0
-    if model == "boosting":
+    if model == "logistic":
+        x, x_test = linear_rows(train, test, codec)
+    else:
+        x, x_test = _gone_as_nan(rows, codec), _gone_as_nan(test_rows, codec)
+        empty = empty_columns(x)
+        x[:, empty] = x_test[:, empty] = 0.0
         kept = rows_to_fit(y)
         x, y = x[kept], y[kept]
     chance = _probabilities(_estimator(model, codec, seed), x, y, x_test, codec)
@@ -130,9 +133,14 @@ def train_and_test(train: Table, test: Table, codec: TableCodec, model: Model = 
     return Score(model, accuracy, _auc(y_test, chance), _roc(y_test, chance))
 
 
-def _for(model: Model, x: NDArray[np.float64], codec: TableCodec) -> NDArray[np.float64]:
-    if model == "logistic":
-        return x
+def halves(real: Table, seed: int = 0) -> tuple[Table, Table]:
+    """`real` cut into two halves at random: one to train on, beside synthetic rows, and one to test that on."""
+    first, second = np.array_split(np.random.default_rng(seed).permutation(real.rows), 2)
+    halves = [Table({name: real[name][np.sort(at)] for name in real}) for at in (first, second)]
+    return halves[0], halves[1]
+
+
+def _gone_as_nan(x: NDArray[np.float64], codec: TableCodec) -> Any:
     numbers = [place for place, column in enumerate(codec.features) if column.is_number]
     out = x.copy()
     out[:, numbers] = np.where(out[:, numbers] < 0.0, np.nan, out[:, numbers])
@@ -151,16 +159,15 @@ def _estimator(model: Model, codec: TableCodec, seed: int) -> Any:
     return HistGradientBoostingClassifier(categorical_features=named or None, random_state=seed)
 
 
-def _probabilities(
-    estimator: Any, x: NDArray[np.float64], y: NDArray[np.int64], x_test: NDArray[np.float64], codec: TableCodec
-) -> NDArray[np.float64]:
+def _probabilities(estimator: Any, x: Any, y: NDArray[np.int64], x_test: Any, codec: TableCodec) -> NDArray[np.float64]:
     """(records, classes); a class that the training table lacks has probability 0."""
-    out = np.zeros((len(x_test), codec.classes or 1))
+    out = np.zeros((x_test.shape[0], codec.classes or 1))
     present = np.unique(y)
     if len(present) == 1:
         out[:, present[0]] = 1.0
     else:
-        out[:, present] = estimator.fit(x, y).predict_proba(x_test)
+        with few_threads(len(y)):
+            out[:, present] = estimator.fit(x, y).predict_proba(x_test)
     return out
 
 
@@ -291,7 +298,8 @@ def evaluate_table(
     near = nearest_distances(synthetic, test if private is None else private, held_out, codec, seed=seed)
     tell("asking queries")
     worst = sorted(pairs.items(), key=lambda item: -item[1])[:WORST]
-    counts, queries = count_distances(made, RealBins(real)), tuple(query_errors(made, real, seed))
+    counts = count_distances(made, RealBins(real))
+    queries = (*query_errors(made, real, seed), *mean_errors(numbers))
     tell("predicting other columns")
     targets, groups = model_figures(made, real, seed)
     report = TableReport(

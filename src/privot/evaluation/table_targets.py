@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.evaluation.boosting_rows import empty_columns, rows_to_fit
+from privot.evaluation.boosting_rows import empty_columns, few_threads, rows_to_fit
 from privot.evaluation.table_figures import Coded
 from privot.tables.codec import TableCodec
 from privot.tables.columns import Column
@@ -38,7 +38,8 @@ def model_figures(
     by the area under the ROC curve (one class against the rest, averaged), numbers by R². Groups are the values of
     columns of categories with at least 50 real rows: how often the label's models are right there, the worst first.
     """
-    found = _scored(made, real, seed, most)
+    with few_threads(MAX_ROWS):
+        found = _scored(made, real, seed, most)
     targets = [entry for entry, _ in found]
     label = real.codec.schema.label
     answers = [right for entry, right in found if right is not None and entry["target"] == label]

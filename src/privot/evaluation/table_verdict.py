@@ -29,6 +29,7 @@ def verdict(report: Mapping[str, Any], *, nearness: bool = True) -> dict[str, An
     faults = [
         *_broken(report),
         *_columns(report),
+        *_means(report),
         *_dependence(report),
         *_pairs(report),
         *_targets(report),
@@ -75,6 +76,18 @@ def _columns(report: Mapping[str, Any]) -> list[dict[str, Any]]:
             said += f", median {ours} for {theirs}"
         out.append(_fault(distance - chance, said + ".", [name]))
     return out
+
+
+def _means(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        _fault(
+            fields["mean_error"] - fields["mean_chance"],
+            f"Column {brief(fields['name'])}: mean {fields['means']['synthetic']}, of real records "
+            f"{fields['means']['real']} ({100 * fields['mean_error']:.0f} % of their standard deviation).",
+            [fields["name"]],
+        )
+        for fields in report.get("numbers", ())
+    ]
 
 
 def _dependence(report: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -26,7 +26,10 @@ _DRAWN = 60
 """Columns that a page shows."""
 _SHOWN = 12
 """Columns whose pictures are not folded away."""
-_ALWAYS_PRIVATE = ("real", "real_auc", "real_roc", "nearest", "verdict")
+_OF_REAL = ("real", "real_auc", "real_roc")
+"""Scores of models trained on real records: on those behind the release, unless `real_from` says `HALF`."""
+HALF = "half of the test records"
+_ALWAYS_PRIVATE = (*_OF_REAL, "nearest", "verdict")
 """What may have looked at the records behind the release."""
 
 
@@ -34,7 +37,8 @@ def public_part(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     """What may be shown to anybody: everything measured on public test records only; None where there were none."""
     if fields.get("public_test") is not True:
         return None
-    return {name: value for name, value in fields.items() if name not in _ALWAYS_PRIVATE}
+    kept = _OF_REAL if fields.get("real_from") == HALF else ()
+    return {name: value for name, value in fields.items() if name not in _ALWAYS_PRIVATE or name in kept}
 
 
 def quality_card(fields: Mapping[str, Any], title: str = "How good the data are") -> Card:
@@ -45,13 +49,14 @@ def quality_card(fields: Mapping[str, Any], title: str = "How good the data are"
     best = max((n for n, v in made.items() if v is not None), key=lambda n: float(made[n]), default=None)
     if best is not None:
         model = f"{clean(best)}, the best of {len(made)}" if len(made) > 1 else clean(best)
-        parts.append(Paragraph(_learned(model, float(made[best]), real.get(best), by_area), "verdict"))
+        whom = str(fields.get("real_from") or "the real records")
+        parts.append(Paragraph(_learned(model, float(made[best]), real.get(best), by_area, clean(whom)), "verdict"))
         rows = [("trained on synthetic", "made", float(made[best]))]
-        rows += [("trained on real", "real", float(real[best]))] if real.get(best) is not None else []
+        rows += [(f"trained on {clean(whom)}", "real", float(real[best]))] if real.get(best) is not None else []
         parts.append(Chart(score_bars(f"{clean(best)}: {'area under the ROC curve' if by_area else 'accuracy'}", rows)))
     for query in list(fields.get("queries", []))[:3]:
         typical, worst = (100 * float(query[name]) for name in ("typical", "worst"))
-        unit = "% of the range" if query["what"] == "a mean" else "percentage points"
+        unit = "% of a standard deviation" if query["what"] == "a mean" else "percentage points"
         parts.append(
             Paragraph(
                 f"Ask the synthetic table for {clean(query['what'])}: it is typically wrong by {typical:.2g} {unit}, "
@@ -65,11 +70,11 @@ def quality_card(fields: Mapping[str, Any], title: str = "How good the data are"
     return Card(title, parts)
 
 
-def _learned(model: str, made: float, real: Any, by_area: bool) -> str:
+def _learned(model: str, made: float, real: Any, by_area: bool, whom: str) -> str:
     what = "puts a positive record above a negative one" if by_area else "classifies"
     told = f"{100 * made:.1f} % of the time" if by_area else f"{100 * made:.1f} % of real test records correctly"
     words = f"A model ({model}) that saw synthetic data only {what} {told}"
-    return words + ("." if real is None else f"; one trained on the real records, {100 * float(real):.1f} %.")
+    return words + ("." if real is None else f"; one trained on {whom}, {100 * float(real):.1f} %.")
 
 
 def scores_section(fields: Mapping[str, Any]) -> Section | None:
@@ -82,7 +87,7 @@ def scores_section(fields: Mapping[str, Any]) -> Section | None:
             rows.append([clean(name) if measure == "scores" else f"{clean(name)}, ROC-AUC", *shown])
     if not rows:
         return None
-    heads = ["classifier", "on synthetic", "on real"]
+    heads = ["classifier", "on synthetic", f"on {clean(fields.get('real_from') or 'real')}"]
     if not fields.get("real") and not fields.get("real_auc"):
         heads, rows = heads[:2], [row[:2] for row in rows]
     parts: list[Part] = [Rows("Trained on synthetic, tested on real", heads, rows)]
@@ -210,7 +215,11 @@ def differences_section(fields: Mapping[str, Any]) -> Section | None:
     if queries:
         heads = ["query", "how many", "half are within", "95 % are within", "worst", "worst where"]
         parts.append(
-            Rows("What a query gets wrong by, in percentage points (means: in % of the range)", heads, queries)
+            Rows(
+                "What a query gets wrong by, in percentage points (means: in % of a standard deviation)",
+                heads,
+                queries,
+            )
         )
     return Section("Shares over the schema's cells", [*parts, Paragraph(said, "quiet")])
 

@@ -65,7 +65,8 @@ def promise_card(guarantee: Guarantee | None, what: str) -> Card:
     if guarantee.unit is not None:
         unit = guarantee.unit
         neighbours = f"everything of any one {unit.name} had not been in the data, or that of one more had been"
-        whom, less = f"To everybody who is one {unit.name} in the data, with all rows (at most {unit.rows} used)", ""
+        same = f"all rows with the same {unit.name}; at most {unit.rows} of them are used"
+        whom, less = f"To every {unit.name} in the data ({same})", ""
     epsilon, delta = guarantee.epsilon(), guarantee.at_delta
     parts: list[Part] = [Paragraph(f"{words}: {guarantee.stated()}.", "verdict")]
     if guarantee.standing is not Standing.PROVEN:

@@ -98,14 +98,20 @@ def _print_table_scores(answer: dict[str, Any]) -> None:
 
     if answer["scores"]:
         print_table(
-            ["classifier", "accuracy, trained on synthetic", "ROC-AUC", "on real", "ROC-AUC"],
+            [
+                "classifier",
+                "accuracy, trained on synthetic",
+                "ROC-AUC",
+                f"on {answer.get('real_from', 'real')}",
+                "ROC-AUC",
+            ],
             [
                 [
                     name,
                     shown(score, "{:.2%}"),
                     shown(answer["auc"][name], "{:.4f}"),
-                    shown(answer.get("real", {}).get(name), "{:.2%}"),
-                    shown(answer.get("real_auc", {}).get(name), "{:.4f}"),
+                    shown(answer["real"][name], "{:.2%}"),
+                    shown(answer["real_auc"][name], "{:.4f}"),
                 ]
                 for name, score in answer["scores"].items()
             ],
@@ -118,6 +124,7 @@ def _print_table_scores(answer: dict[str, Any]) -> None:
             ("columns", f"total variation {answer['marginal_distance']:.4f} on average"),
             ("pairs", f"total variation {answer['pair_distance']:.4f} on average"),
             *_in_real_bins(answer["counts"]),
+            *[("means", _means(q)) for q in answer["queries"] if q["what"] == "a mean"],
             ("associations", f"off by {answer['associations']['mean_gap']:.3f} on average (ρ, η, V)"),
             *[("warning", sentence) for sentence in answer["broken"]],
             *[("lost", sentence) for sentence in answer["associations"]["lost"][:3]],
@@ -126,6 +133,11 @@ def _print_table_scores(answer: dict[str, Any]) -> None:
             ("privacy", answer["privacy"]),
         ]
     )
+
+
+def _means(query: dict[str, Any]) -> str:
+    typical, worst = (f"{100 * query[name]:.2g} %" for name in ("typical", "worst"))
+    return f"typically off by {typical} of their standard deviation, at worst by {worst} ({query['where']})"
 
 
 def _in_real_bins(counts: dict[str, Any]) -> list[tuple[str, str]]:

@@ -45,9 +45,9 @@ def evaluate_table_data(
     tell: Tell = silent,
 ) -> dict[str, Any]:
     """Scores of a synthetic table, by itself or in a `folder` of `privot synth`; `tell` hears of the progress."""
-    from privot.evaluation.table_quality import COMPARISONS, MODELS, evaluate_table, train_and_test
+    from privot.evaluation.table_quality import COMPARISONS, MODELS, evaluate_table, halves, train_and_test
     from privot.opening import check_inside
-    from privot.report.evaluation_parts import CONFIDENTIAL, PUBLIC_TEST
+    from privot.report.evaluation_parts import CONFIDENTIAL, HALF, PUBLIC_TEST
     from privot.synthesis.tabular.table_folder import SYNTHETIC, find_synthetic
     from privot.tables import read_table
 
@@ -55,19 +55,22 @@ def evaluate_table_data(
         synthetic = str(check_inside(find_synthetic(folder) or folder / f"{SYNTHETIC}.csv", folder))
     made, real = read_table(synthetic), read_table(test)
     records = None if private is None else read_table(private)
-    models = len(MODELS) if codec.classes is not None else 0
-    steps = Steps(tell, COMPARISONS + models * (1 if records is None else 2))
+    models = MODELS if codec.classes is not None else ()
+    steps = Steps(tell, COMPARISONS + 2 * len(models))
     answer = {
         **evaluate_table(made, real, codec, private=records, seed=seed, progress=steps.begin).to_dict(),
         "records": {"synthetic": made.rows, "test": real.rows},
         "public_test": public_test,
         "privacy": PUBLIC_TEST if public_test else CONFIDENTIAL,
     }
-    if records is not None and codec.classes is not None:
+    if models:
+        base, asked = halves(real, seed) if records is None else (records, real)
+        if records is None:
+            answer["real_from"] = HALF
         scores = {}
-        for model in MODELS:
-            steps.begin(f"training {model} on the private records")
-            scores[model] = train_and_test(records, real, codec, model, seed)
+        for model in models:
+            steps.begin(f"training {model} on {HALF if records is None else 'the private records'}")
+            scores[model] = train_and_test(base, asked, codec, model, seed)
         answer["real"] = {name: score.accuracy for name, score in scores.items()}
         answer["real_auc"] = {name: score.auc for name, score in scores.items()}
         answer["real_roc"] = {name: score.roc for name, score in scores.items()}

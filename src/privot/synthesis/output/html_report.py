@@ -159,7 +159,7 @@ def _limits(guarantee: Guarantee, fields: Mapping[str, Any], table: bool) -> lis
     said = ["Looking somebody up: no synthetic record stands for a real one."]
     apart = guarantee.delta(0.0)
     if 0.0 < apart < 0.5:
-        units = "records" if guarantee.unit is None else f"units (each one {guarantee.unit.name})"
+        units = "records" if guarantee.unit is None else f"units (all rows with the same {guarantee.unit.name} are one)"
         # n records move the law by at most n times what one does, and ½ lets a guess be right three times in four
         said.append(
             f"Rare groups: whether {math.floor(0.5 / apart)} {units} of a kind are in the data or not cannot be told "
