@@ -16,6 +16,7 @@ from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 import warm
+from postgresql_server import postgresql  # noqa: F401
 
 # Hypothesis draws the same examples at every run, so that a pass or a failure can be repeated
 settings.register_profile("repeatable", derandomize=True, deadline=None)
