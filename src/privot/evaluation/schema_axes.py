@@ -22,7 +22,7 @@ def axes_of(codec: TableCodec, compact: bool = False) -> tuple[Axis, ...]:
     for column, width in zip(codec.features, codec.widths, strict=True):
         size = 1 if compact else width
         if column.is_number:
-            edges = tuple(float(e) for e in edges_of(column))
+            edges = tuple(float(e) for e in edges_of(column, codec.fine_ends))
             out.append(Axis(start, len(edges) + 1 + column.missing, edges, size, column.missing, ordered=True))
         else:
             cells = len(column.words) + column.missing

@@ -34,10 +34,14 @@ CELLS = 64
 
 
 class TableCodec:
-    """Encodes and decodes the tables of one `schema`."""
+    """Encodes and decodes the tables of one `schema`.
 
-    def __init__(self, schema: Schema) -> None:
+    Without `fine_ends` whole numbers on a linear scale are cut evenly, as in jobs of before (`edges_of`).
+    """
+
+    def __init__(self, schema: Schema, fine_ends: bool = True) -> None:
         self.schema = schema
+        self.fine_ends = fine_ends and any(has_fine_ends(column) for column in schema.features)
         self.features = schema.features
         self.marks = frozenset(schema.marks)
 
@@ -214,11 +218,18 @@ def unscaled(column: Column, coordinates: NDArray[np.float64]) -> NDArray[np.flo
     return out
 
 
-def edges_of(column: Column) -> NDArray[np.float64]:
+def has_fine_ends(column: Column) -> bool:
+    """Whether the even cells of a column are wider than a value, and are cut further at both ends (`edges_of`)."""
+    return column.is_whole and column.scale == "linear" and column.range[1] - column.range[0] >= MAX_VALUES
+
+
+def edges_of(column: Column, fine_ends: bool = True) -> NDArray[np.float64]:
     """Where a column of numbers is cut into fixed fine cells, in the scaled coordinate.
 
     Few whole numbers get a cell each. Others are cut evenly in the scaled coordinate, whole numbers halfway between two
     of them. On a scale of logarithms or quantiles the lowest value, often a spike (no gain, no debt), has its own cell.
+    Whole numbers on a linear scale have, at both ends, cells of 1, 2, 4 … values up to the even width, as counts crowd
+    there: most are 0, and few are large.
     """
     low, high = column.range
     if column.is_whole and high - low + 1 <= MAX_VALUES:
@@ -227,6 +238,9 @@ def edges_of(column: Column) -> NDArray[np.float64]:
         cuts = values_at(column, np.arange(1, CELLS) / CELLS)
         if column.is_whole:
             cuts = np.floor(cuts) + 0.5
+            if fine_ends and has_fine_ends(column):
+                away = 2.0 ** np.arange(np.ceil(np.log2((high - low) / CELLS))) - 0.5
+                cuts = np.concatenate([low + away, cuts, high - away])
         elif column.scale in ("log", "quantile"):
             cuts = np.concatenate([[low + 1e-9 * (high - low)], cuts])
     cuts = np.unique(cuts[(cuts > low) & (cuts < high)])

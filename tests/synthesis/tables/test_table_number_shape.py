@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 from privot.evaluation.schema_axes import axes_of, grids_of, with_edges
-from privot.mechanisms import ChosenCells, GroupedMarginals
+from privot.guarantee import Adjacency
+from privot.mechanisms import ChosenCells, Facts, GroupedMarginals
 from privot.noise import SeededNoise
 from privot.release import Release
 from privot.synthesis.tabular import TableModel, fit_table, table_mechanism
 from privot.synthesis.tabular.number_shape import shape_of
+from privot.synthesis.tabular.table_design import TableDesign
 from privot.synthesis.tabular.tail_law import TailLaw
 from privot.tables import Column, Schema, Table, TableCodec
 from privot.tables.cell_grid import GRID, grid_of
-from privot.tables.codec import unscaled, values_at
+from privot.tables.codec import edges_of, unscaled, values_at
 from privot.vault import Vault
 
 MONEY = Column("money", "continuous", 0, 50_000, decimals=2)
@@ -142,6 +144,28 @@ def test_rare_counts_stay_rare_whatever_range_is_declared(high: int) -> None:
         assert float(drawn.mean()) == pytest.approx(float(x.mean()), rel=0.8)
         assert float((drawn == 0).mean()) == pytest.approx(float((x == 0).mean()), abs=0.02)
         assert abs(float(np.quantile(drawn, 0.99)) - float(np.quantile(x, 0.99))) <= 4.0
+
+
+def test_even_cells_are_cut_further_where_counts_crowd() -> None:
+    visits = Column("visits", "integer", 0, 1000, scale="linear")
+    cuts = np.rint(2.0 * values_at(visits, edges_of(visits)))
+    assert cuts[:6].tolist() == [1, 3, 7, 15, 31, 63]
+    assert (2000.0 - cuts[::-1])[:5].tolist() == [1, 3, 7, 15, 31]
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(6000) < 0.9, 0, rng.geometric(0.6, 6000))
+    drawn = released(visits, x, 0).sample(20_000)["visits"]
+    # the first even cell is 0 to 15: nine in ten zeros became 3 % of zeros, and a mean of .17 one of 13
+    assert float((drawn == 0).mean()) == pytest.approx(0.9, abs=0.02)
+    assert float(drawn.mean()) < 0.5
+
+
+def test_a_job_from_before_has_the_even_cells_that_it_was_planned_with() -> None:
+    codec = TableCodec(Schema((Column("visits", "integer", 0, 1000, scale="linear"),)))
+    facts = Facts(1, None, codec.bound(compact=True), Adjacency.ADD_REMOVE, None)
+    fields = TableDesign.choose(codec, facts, 1.0, 1e-6, 0).to_dict()
+    assert TableDesign.from_dict(fields, codec).counts.axes[0].cells == 72
+    del fields["fine_ends"]
+    assert TableDesign.from_dict(fields, codec).counts.axes[0].cells == 64
 
 
 def test_spikes_are_kept_and_nothing_is_drawn_outside() -> None:

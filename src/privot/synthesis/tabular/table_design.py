@@ -95,7 +95,8 @@ class TableDesign(ReleasedOnce):
             "by_class": self.counts.by_class,
             "rule": asdict(self.counts.rule),
             "score_sigma": self.scored.sigma if isinstance(self.scored, ScoredMarginals) else None,
-            # left out where nothing further is asked: what was written before stays the same
+            # left out where there are none: what was written before stays the same
+            **({"fine_ends": True} if self.codec.fine_ends else {}),
             **({"further": self._further()} if self._further() else {}),
             "seed": self.seed,
             "delta": self.delta,
@@ -106,6 +107,8 @@ class TableDesign(ReleasedOnce):
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any], codec: TableCodec, first: int = 0) -> TableDesign:
         """Read what `to_dict` wrote."""
+        if codec.fine_ends and not fields.get("fine_ends"):
+            codec = TableCodec(codec.schema, fine_ends=False)
         try:
             axes = axes_of(codec, compact=True)
             fine, coarse = (float(sigma) for sigma in fields["sigma"])
