@@ -11,7 +11,15 @@ import pytest
 
 from privot.tables import Column, Schema, Table
 from privot_lab.studies import StudyRun, find_study
-from privot_lab.studies.product.tables import follow_up, rand_data, rand_related, rand_units, second_label, table_size
+from privot_lab.studies.product.tables import (
+    follow_up,
+    rand_data,
+    rand_related,
+    rand_units,
+    rare_counts,
+    second_label,
+    table_size,
+)
 
 PERSONS = 400
 
@@ -105,6 +113,14 @@ def test_figures_of_related_tables_by_hand() -> None:
     # persons 3 and 7: from 1 to 2 and from 3 to 4
     assert found["two years of a person"] == pytest.approx(1.0)
     assert found["diseases and dollars"] == pytest.approx(-0.866, abs=1e-3)
+
+
+def test_rare_counts_are_judged_by_every_draw() -> None:
+    right = {"epsilon": 1.0, "high": 20, "mean": 0.2, "zeros": 0.9, "q99": 3.0, "share": 0.01}
+    right |= {"scale": "auto", "made mean": 0.21, "made zeros": 0.91, "made q99": 4.0}
+    wrong = {**right, "made mean": 0.9, "made zeros": 0.8, "made q99": 20.0, "scale": "log"}
+    assert [f.verdict for f in rare_counts.judged([right] * 10)] == ["reproduced"] * 4
+    assert [f.verdict for f in rare_counts.judged([right] * 7 + [wrong] * 3)] == ["not reproduced"] * 4
 
 
 def test_the_follow_up_is_judged_by_its_mean(monkeypatch: pytest.MonkeyPatch) -> None:

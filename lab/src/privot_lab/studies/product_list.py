@@ -89,6 +89,14 @@ PRODUCT_STUDIES: tuple[Study, ...] = (
         (0.4, 6.0),
     ),
     Study(
+        "privot-rare-counts",
+        PRODUCT,
+        "results: synthesis of tables, rare counts",
+        "Means, zeros and tails of rare counts, whatever range and scale is declared",
+        f"{_IN}.tables.rare_counts",
+        (1.0, 120.0),
+    ),
+    Study(
         "privot-table-size",
         PRODUCT,
         "results: synthesis of tables, many columns and categories",
