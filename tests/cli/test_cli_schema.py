@@ -69,3 +69,20 @@ def test_a_table_without_a_schema_is_told_where_to_begin(table: str, capsys: pyt
     assert "schema" not in capsys.readouterr().err
     assert run(["schema", "propose", "--header", table, "--out", "schema.json"]) == 2
     assert "privot schema dictionary" in capsys.readouterr().err
+
+
+def test_marks_in_names_are_written_out_in_every_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "grade\u202e(ega)\x1b[31m\U000e0001"
+    (tmp_path / "d.json").write_text(json.dumps({name: {"categories": ["a", "b"]}, "age": {"low": 0, "high": 9}}))
+    propose = ["schema", "propose", "--dictionary", str(tmp_path / "d.json"), "--label", name]
+    assert run([*propose, "--out", str(tmp_path / "s.json")]) == 0
+    assert "grade\\u202e(ega)\\u001b[31m\\udb40\\udc01" in capsys.readouterr().out
+    # JSON means the same
+    assert run([*propose, "--out", str(tmp_path / "t.json"), "--json"]) == 0
+    said = capsys.readouterr().out
+    assert "\u202e" not in said
+    assert json.loads(said)["label"] == name
+    assert run([*propose, "--table", name, "--out", str(tmp_path / name)]) == 2
+    assert run(["sample", f"nowhere\u202e{name}", "--out", str(tmp_path / "x.csv")]) == 3
+    said = capsys.readouterr().err
+    assert not any(mark in said for mark in "\u202e\x1b\U000e0001")

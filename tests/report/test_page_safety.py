@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
 
-from privot.report.html_page import Card, Chart, Code, Fold, Grid, Items, Page, Paragraph, Photo, Rows, Section, render
+from privot.common.html_facts import html_facts
+from privot.report.html_page import (
+    Card,
+    Chart,
+    Code,
+    Fold,
+    Grid,
+    Items,
+    Link,
+    Page,
+    Paragraph,
+    Photo,
+    Rows,
+    Section,
+    render,
+)
 from privot.report.page_charts import (
     claimed_bars,
     column_bars,
@@ -101,6 +117,25 @@ def test_pages_load_nothing_and_run_nothing() -> None:
     assert "default-src 'none'" in text
     for source in re.findall(r'src="([^"]*)', text):
         assert source.startswith("data:image/png;base64,")
+
+
+@pytest.mark.parametrize("mark", [*"\u202e\u202a\u2066\u2069\u200f\u061c\u200b\ufeff\u2028\x1b\x00\U000e0001"])
+def test_letters_that_hide_or_turn_others_round_are_written_out(mark: str) -> None:
+    """Also in parts whose words go to the page as they are: paragraphs, tables, commands and headings."""
+    name = f"age{mark}(raey)"
+    parts = [
+        Paragraph(name),
+        Items([name]),
+        Rows(name, [name], [[name]]),
+        Code(name + "\nand more"),
+        Fold(name, [Link(name, "a.html")]),
+    ]
+    shown = render(Page(name, name, name, [Card(name, parts)], [Section(name, parts)])).decode()
+    assert mark not in shown
+    assert "and more" in shown
+    assert json.dumps(mark)[1:-1] in shown
+    assert mark not in html_facts(name, [(name, name)])
+    assert mark not in clean(name)
 
 
 def test_templates_in_names_are_not_run() -> None:

@@ -48,6 +48,13 @@ def main() -> None:
 
 def run(arguments: list[str], debug: bool = False) -> int:
     """Run one command and return its exit code."""
+    from privot.cli.printing.visible_streams import visible_streams
+
+    with visible_streams():
+        return _run(arguments, debug)
+
+
+def _run(arguments: list[str], debug: bool) -> int:
     import typer
 
     from privot.cli.app import COMMANDS

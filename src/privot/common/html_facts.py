@@ -9,6 +9,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable
 
+from privot.common.visible import visible
+
 MAX_WORDS = 300
 """The longest text of one cell, in characters."""
 MAX_ROWS = 60
@@ -51,5 +53,5 @@ def html_facts(title: str, facts: Iterable[tuple[str, object]]) -> str:
 def _text(value: object) -> str:
     """`value` as escaped text on one line, without letters that hide or turn round others."""
     text = " ".join(str(value)[: 4 * MAX_WORDS].split())
-    text = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    text = visible(text)
     return html.escape(text if len(text) <= MAX_WORDS else text[: MAX_WORDS - 1] + "…")

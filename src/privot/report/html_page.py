@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from privot import __version__
+from privot.common.visible import visible
 from privot.report.page_style import STYLE
 from privot.report.svg_drawing import Drawing
 
@@ -209,7 +210,9 @@ def render(page: Page) -> bytes:
     """
     from jinja2 import Environment
 
-    template = Environment(autoescape=True, trim_blocks=True).from_string(_PAGE)
+    # drawings are marked as escaped, and made their words visible themselves
+    shown = Environment(autoescape=True, trim_blocks=True, finalize=lambda x: visible(x) if type(x) is str else x)
+    template = shown.from_string(_PAGE)
     text = template.render(page=page, style=STYLE, version=__version__)
     # a half of a surrogate pair, as JSON may hold, is no letter
     return text.encode("utf-8", "replace")

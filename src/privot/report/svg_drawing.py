@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+from privot.common.visible import visible
+
 WIDTH = 360.0
 """Units of a drawing's width: about the pixels of a phone, so that letters stay readable there."""
 LETTER = 6.4
@@ -59,7 +61,7 @@ class Drawing:
 def clean(words: object, most: int = 80) -> str:
     """Words from a file on one line of at most `most` letters, without what could hide or turn round other words."""
     text = " ".join(str(words)[: 4 * most].split())
-    text = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    text = visible(text)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
