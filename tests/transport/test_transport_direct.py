@@ -3,9 +3,11 @@
 import pytest
 import torch
 
+from privot.errors import ConvergenceError
 from privot.transport._solvers.costs import PointCost, between
-from privot.transport._solvers.direct import solve_directly
+from privot.transport._solvers.direct import MAX_SWEEPS, solve_directly
 from privot.transport._solvers.epsilon_scaling import solve
+from privot.transport._solvers.factored_plan import Solution
 
 
 def clouds(n, m, d, seed, shift=0.5, dtype=torch.float64):
@@ -21,7 +23,7 @@ def test_agrees_with_the_general_solver(n, m, d):
     cost, a, b = clouds(n, m, d, seed=n)
     eps = 0.1 * cost.bound()
     ours, theirs = (s(cost, a, b, eps, 1e-10, 1000) for s in (solve_directly, solve))
-    assert ours is not None
+    assert isinstance(ours, Solution)
     shift = (ours.f - theirs.f).mean()
     assert (ours.f - shift - theirs.f).abs().max() < 1e-8 * eps
     assert (ours.g + shift - theirs.g).abs().max() < 1e-8 * eps
@@ -45,7 +47,7 @@ def test_far_apart_clouds_need_no_more_sweeps():
 @pytest.mark.parametrize("share", [1e-4, 1e3])
 def test_leaves_very_small_and_very_large_regularisation_alone(share):
     cost, a, b = clouds(50, 50, 2, seed=2)
-    assert solve_directly(cost, a, b, share * cost.bound(), 1e-6, 10_000) is None
+    assert not isinstance(solve_directly(cost, a, b, share * cost.bound(), 1e-6, 10_000), Solution)
 
 
 def test_leaves_empty_columns_other_costs_and_batches_alone():
@@ -53,19 +55,21 @@ def test_leaves_empty_columns_other_costs_and_batches_alone():
     eps = 0.1 * cost.bound()
     empty = b.clone()
     empty[0, 3] = 0.0
-    assert solve_directly(cost, a, b, eps, 1e-6, 100) is not None
-    assert solve_directly(cost, a, empty / empty.sum(), eps, 1e-6, 100) is None
-    assert solve_directly(PointCost(cost.x, cost.y, 1.0, 0.5), a, b, eps, 1e-6, 100) is None
+    assert isinstance(solve_directly(cost, a, b, eps, 1e-6, 100), Solution)
+    assert solve_directly(cost, a, empty / empty.sum(), eps, 1e-6, 100) == 0
+    assert solve_directly(PointCost(cost.x, cost.y, 1.0, 0.5), a, b, eps, 1e-6, 100) == 0
     twice = PointCost(cost.x.repeat(2, 1, 1), cost.y.repeat(2, 1, 1), 1.0, 0.0)
-    assert solve_directly(twice, a.repeat(2, 1), b.repeat(2, 1), eps, 1e-6, 100) is None
+    assert solve_directly(twice, a.repeat(2, 1), b.repeat(2, 1), eps, 1e-6, 100) == 0
 
 
 def test_stops_at_the_limit_without_an_answer():
     cost, a, b = clouds(100, 100, 2, seed=4)
-    assert solve_directly(cost, a, b, 0.02 * cost.bound(), 1e-12, 2) is None
+    with pytest.raises(ConvergenceError, match="in 2 sweeps"):
+        solve_directly(cost, a, b, 0.02 * cost.bound(), 1e-12, 2)
+    assert solve_directly(cost, a, b, 0.02 * cost.bound(), 1e-12, 10_000) == MAX_SWEEPS
 
 
 def test_overflow_gives_no_answer():
     cost, a, b = clouds(20, 20, 2, seed=5, dtype=torch.float32)
     huge = PointCost(cost.x * 1e19, cost.y * 1e19, 1.0, 0.0)
-    assert solve_directly(huge, a, b, 1.0, 1e-6, 100) is None
+    assert solve_directly(huge, a, b, 1.0, 1e-6, 100) == 0

@@ -12,12 +12,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
+from scipy.special import rel_entr
 
 from privot.errors import ConvergenceError, DataError, PrivotError, UsageError
 from privot.transport import exact, semi_debiased, sinkhorn, sinkhorn_divergence, with_labels
 from privot.transport._divergences import split_size
 from privot.transport._solvers import stabilised_kernel
+from privot.transport._solvers.costs import between
+from privot.transport._solvers.direct import MAX_SWEEPS
 from privot.transport._solvers.newton import LONGEST, _direction
+from privot.transport._solvers.results import Result
 
 rng = np.random.default_rng(2)
 
@@ -226,6 +230,104 @@ def test_a_problem_that_asks_for_a_ridge_changes_nothing_for_its_neighbour() -> 
     np.testing.assert_allclose(step[0], torch.linalg.solve(system, wanted[0] - rows), rtol=1e-9)
     assert float(step[1].abs().max()) <= LONGEST
     assert float(step[1].abs().max()) > 0.01
+
+
+def _certified(x: np.ndarray, y: np.ndarray, reg: float, result: Result, a: np.ndarray, b: np.ndarray) -> None:
+    """The value is that of the problem: between the dual at its potentials and the primal at a plan rounded to a, b."""
+    C = cdist(x, y, "sqeuclidean")
+    f, g = result.potentials
+    P = np.outer(a, b) * np.exp((f[:, None] + g - C) / reg)
+    dual = a @ f + b @ g - reg * (P.sum() - 1.0)
+    # Altschuler, Weed & Rigollet 2017, algorithm 2: a plan with exactly these marginals
+    P *= np.minimum(1.0, a / P.sum(1))[:, None]
+    P *= np.minimum(1.0, b / P.sum(0))
+    rows, columns = (a - P.sum(1)).clip(0.0), (b - P.sum(0)).clip(0.0)
+    P += np.outer(rows, columns) / max(rows.sum(), 1e-30)
+    primal = (P * C).sum() + reg * rel_entr(P, np.outer(a, b)).sum()
+    slack = 1e-9 * (1.0 + C.max())
+    assert dual - slack <= result.value <= primal + slack
+    # mass that was in the wrong place costs at most the largest cost, and ε times its logarithm
+    wrong = result.marginal_error * (C.max() + 30.0 * reg)
+    assert primal - dual <= 2.0 * wrong + slack
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-6])
+def test_integer_points_of_small_regularisation_converge(tol: float) -> None:
+    # shares of 1/30 and 1/40 with costs up to 7,602 times reg: potentials have far to go while the error stands still
+    g = np.random.default_rng(1)
+    x, y = (np.trunc(g.normal(size=(n, 3)) * 10) for n in (30, 40))
+    result = sinkhorn(x, y, reg=0.5, tol=tol)
+    assert result.iterations < 1000
+    assert result.marginal_error <= tol
+    _certified(x, y, 0.5, result, np.full(30, 1 / 30), np.full(40, 1 / 40))
+    # by Newton steps in 40 digits (mpmath), whose marginal error is 3e-39
+    assert result.value == pytest.approx(115.161883492595, rel=1e-5 if tol > 1e-3 else 1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.tuples(st.integers(1, 20), st.integers(1, 20)),
+    st.sampled_from([1, 3, 10]),
+    st.sampled_from([0.2, 0.5, 3.0]),
+    st.sampled_from([1e-2, 1e-6]),
+    st.sampled_from(["other", "same", "twice"]),
+)
+def test_integer_grids_converge(
+    seed: int, sizes: tuple[int, int], scale: int, reg: float, tol: float, how: str
+) -> None:
+    g = np.random.default_rng(seed)
+    x, y = (np.trunc(g.normal(size=(n, 2)) * scale) for n in sizes)
+    if how != "other":
+        y = x.copy() if how == "same" else np.concatenate([x, x])
+    a, b = (simplex(len(t), seed) if seed % 2 else np.full(len(t), 1 / len(t)) for t in (x, y))
+    result = sinkhorn(x, y, reg, tol=tol, a=a, b=b)
+    assert result.marginal_error <= tol
+    _certified(x, y, reg, result, a, b)
+
+
+@pytest.mark.parametrize("limit", [1, 3, 20, 41, 90])
+@pytest.mark.parametrize("cost", ["sqeuclidean", "l1"])
+def test_the_limit_of_iterations_is_kept_and_their_number_is_true(monkeypatch, limit: int, cost: str) -> None:
+    passes = 0
+    for name in ("sweep", "move"):
+        real = getattr(stabilised_kernel.Kernel, name)
+
+        def counted(kernel, *rest, _real=real, **options):
+            nonlocal passes
+            passes += 1
+            return _real(kernel, *rest, **options)
+
+        monkeypatch.setattr(stabilised_kernel.Kernel, name, counted)
+    x, y = clouds(40, 30)
+    with pytest.raises(ConvergenceError, match=f"in {limit} sweeps"):
+        sinkhorn(x, y, 0.002, cost, tol=1e-9, max_iterations=limit)
+    assert passes <= limit
+    passes = 0
+    needed = sinkhorn(x, y, 0.01, cost, tol=1e-9).iterations
+    assert needed - (MAX_SWEEPS if cost == "sqeuclidean" else 0) == passes
+    assert sinkhorn(x, y, 0.01, cost, tol=1e-9, max_iterations=needed).iterations == needed
+
+
+def test_flat_problems_keep_the_limit_too() -> None:
+    x, y = clouds()
+    needed = sinkhorn(x, y, 1e3, tol=1e-12).iterations
+    assert sinkhorn(x, y, 1e3, tol=1e-12, max_iterations=needed).iterations == needed
+    with pytest.raises(ConvergenceError, match="in 1 sweeps"):
+        sinkhorn(x, y, 100.0, tol=1e-15, max_iterations=1)
+
+
+def test_scalings_that_leave_the_number_type_are_taken_up_again() -> None:
+    x, y = (torch.tensor(t)[None] for t in clouds(20, 15))
+    a, b = (torch.full((1, n), 1.0 / n, dtype=torch.float64) for n in (20, 15))
+    ground = between(x, y, "sqeuclidean")
+    kernel = stabilised_kernel.Kernel(ground, stabilised_kernel.hold(ground), a, b)
+    kernel.rebuild(0.05)
+    kernel.u = kernel.u * math.inf
+    kernel.recover()
+    assert kernel.sweeps == 1
+    assert (kernel.plan().sum(1) - b).abs().max() < 1e-12  # as after any sweep
+    assert float(kernel.marginal_error()) < 2.0
 
 
 def test_stopping_early_raises_and_says_how_far_it_got() -> None:

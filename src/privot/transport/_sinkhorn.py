@@ -98,14 +98,14 @@ def sinkhorn(
     if isinstance(max_iterations, bool) or not isinstance(max_iterations, int) or max_iterations < 1:
         raise UsageError(f"max_iterations must be a whole number of at least 1, got {max_iterations!r}.")
     quick = _quick(x, y, cost, a, b, eps, tol, max_iterations, check)
-    if quick is not None:
+    if isinstance(quick, Result):
         return quick
     inputs, ground, as_numpy, batched = _read(x, y, cost, check)
     B, n, m = ground.shape
     like = inputs[0]
     wa = weights("a", a, (B, n) if batched else (n,), like)
     wb = weights("b", b, (B, m) if batched else (m,), like)
-    return finish(inputs, ground, wa, wb, eps, tol, max_iterations, as_numpy)
+    return finish(inputs, ground, wa, wb, eps, tol, max_iterations, as_numpy, spent=quick)
 
 
 def _read(x: Any, y: Any, cost: CostName, check: bool = True) -> tuple[tuple[Tensor, ...], Cost, bool, bool]:
@@ -133,16 +133,18 @@ def finish(
     max_iterations: int,
     as_numpy: bool,
     symmetric: bool = False,
+    spent: int = 0,
 ) -> Result:
-    """Solve and dress up: what `sinkhorn` does once its arguments are tensors."""
+    """Solve and dress up: what `sinkhorn` does once its arguments are tensors and `spent` iterations are used."""
     batched = wa.dim() == 2
     a, b = (w.detach() if batched else w.detach()[None] for w in (wa, wb))
     dtype = a.dtype
     if dtype == torch.float32 and ground.bound() * torch.finfo(dtype).eps > ROUNDING * eps:
         ground, a, b = ground.double(), a.double(), b.double()
     try:
-        end = None if symmetric else solve_directly(ground, a, b, eps, tol, max_iterations)
-        end = end or solve(ground, a, b, eps, tol, max_iterations, symmetric)
+        end = 0 if symmetric else solve_directly(ground, a, b, eps, tol, max_iterations)
+        if not isinstance(end, Solution):
+            end = solve(ground, a, b, eps, tol, max_iterations, symmetric, spent + end)
     except torch.OutOfMemoryError as error:
         raise DataError("There is not enough memory on the device for this many points.") from error
     value = (a * end.f).sum(1) + (b * end.g).sum(1)
@@ -168,13 +170,15 @@ def finish(
 
 def _quick(
     x: Any, y: Any, cost: CostName, a: Any, b: Any, eps: float, tol: float, limit: int, check: bool
-) -> Result | None:
-    """The fused CUDA solve of float32 points, or None where there is none or float32 does not carry that far."""
+) -> Result | int:
+    """The fused CUDA solve of float32 points; where there is none or float32 does not carry that far, the iterations
+    spent.
+    """
     if not isinstance(x, Tensor) or x.device.type != "cuda" or x.dtype != torch.float32 or cost == "precomputed":
-        return None
+        return 0
     square, absolute = parse(cost)
     if square != 1.0 or not cuda.available():
-        return None
+        return 0
     from privot.transport.cuda.sinkhorn_graph import recordable
     from privot.transport.cuda.sinkhorn_solver import solve as fused
 
@@ -206,8 +210,10 @@ def _quick(
         return attach(value, *pairs) if pairs else value, parts
 
     found = fused(px, py, shares, eps, tol, limit, absolute, tx.requires_grad, ty.requires_grad, dress)
-    if found is None or found.largest * torch.finfo(torch.float32).eps > ROUNDING * eps:
-        return None
+    if isinstance(found, int):
+        return found
+    if found.largest * torch.finfo(torch.float32).eps > ROUNDING * eps:
+        return found.iterations
     value, parts = found.dressed
     end = Solution(parts.f, parts.g, found.error, found.iterations)
 

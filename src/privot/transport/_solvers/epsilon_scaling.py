@@ -10,30 +10,41 @@ import math
 import torch
 from torch import Tensor
 
-from privot.errors import ConvergenceError, DataError
+from privot.errors import DataError
 from privot.transport._solvers.costs import Cost
 from privot.transport._solvers.factored_plan import Solution
 from privot.transport._solvers.newton import newton_step, worth_it
-from privot.transport._solvers.stabilised_kernel import Kernel, hold, row_blocks
+from privot.transport._solvers.results import stopped
+from privot.transport._solvers.stabilised_kernel import FLAT, Kernel, hold, transform
 
 STEEP = 100.0
 """Largest range of exponents solved at once; beyond it ε is lowered in steps, each starting from the last."""
 COOLING = 4.0
-FLAT = 0.5
-"""Range of exponents below which the entries of a kernel differ in their last digits only."""
 DRIFT = {torch.float32: 1e12, torch.float64: 1e100}
 """Scalings beyond which they are absorbed, well before a product leaves the number type."""
+LOST = 0.1
+"""A marginal error to which over-relaxation does not rise on its way down: it has left where its theory holds."""
 OMEGA_LIMIT = {torch.float32: 1.98, torch.float64: 1.999}
 
 
 def solve(
-    cost: Cost, a: Tensor, b: Tensor, eps: float, tol: float, max_sweeps: int, symmetric: bool = False
+    cost: Cost,
+    a: Tensor,
+    b: Tensor,
+    eps: float,
+    tol: float,
+    max_sweeps: int,
+    symmetric: bool = False,
+    spent: int = 0,
 ) -> Solution:
     """Potentials whose plan has column sums b and row sums a within `tol` in L1, for each of the problems.
 
     Sinkhorn's algorithm (Cuturi 2013) with decreasing ε and over-relaxation (Lehmann, von Renesse, Sambale &
-    Uschmajew 2022, "A note on overrelaxation in the Sinkhorn algorithm"). Raises when `max_sweeps` do not do.
+    Uschmajew 2022, "A note on overrelaxation in the Sinkhorn algorithm"). Raises when `max_sweeps` do not do; `spent`
+    of them another solver has used already.
     """
+    if spent >= max_sweeps:
+        raise stopped(None, spent, tol)
     size = cost.bound()
     if not size < torch.finfo(a.dtype).max / 64:
         raise DataError("The costs are too large for this number type: rescale the points or use float64.")
@@ -41,8 +52,8 @@ def solve(
     if held is not None:
         size = float(held.max() - held.min())
     if size <= FLAT * eps:
-        return _solve_flat(cost, held, a, b, eps, tol, max_sweeps)
-    kernel = Kernel(cost, held, a, b, symmetric)
+        return _solve_flat(cost, held, a, b, eps, tol, max_sweeps, spent)
+    kernel = Kernel(cost, held, a, b, symmetric, spent)
     watch = _Watch(kernel, max_sweeps)
     steps = 0 if symmetric else math.ceil(math.log(max(1.0, size / (STEEP * eps))) / math.log(COOLING))
     for level in range(steps, 0, -1):
@@ -55,14 +66,14 @@ def solve(
     f, g = kernel.f, kernel.g
     if bool((b == 0).any()):
         g = torch.where(b == 0, transform(cost.turned(), None, f, a, eps), g)
-    return Solution(f, g, error, watch.sweeps, plan)
+    return Solution(f, g, error, kernel.sweeps, plan)
 
 
 class _Watch:
     """Runs sweeps, chooses their over-relaxation from how fast the error falls, and says when to stop."""
 
     def __init__(self, kernel: Kernel, max_sweeps: int) -> None:
-        self.kernel, self.max_sweeps, self.sweeps = kernel, max_sweeps, 0
+        self.kernel, self.max_sweeps = kernel, max_sweeps
         B, n, m = kernel.cost.shape
         # Looking at the error waits for the device and costs small problems as much as a sweep.
         cpu, small = kernel.a.device.type == "cpu", B * n * m < 1 << 16
@@ -70,48 +81,49 @@ class _Watch:
 
     def run(self, tol: float, most: int | None = None) -> float:
         """Sweep until the row error, columns exact, is at most `tol`; with `most`, or until that many sweeps."""
-        end = self.max_sweeps if most is None else min(self.max_sweeps, self.sweeps + most)
-        limit, failed = OMEGA_LIMIT[self.kernel.a.dtype], self.sweeps
-        pace, aim, exact = _Pace(limit), tol, self.kernel.symmetric
-        while True:
-            error = self._sweep(pace.omega)
+        kernel = self.kernel
+        end = self.max_sweeps if most is None else min(self.max_sweeps, kernel.sweeps + most)
+        failed = kernel.sweeps
+        pace, aim, exact = _Pace(OMEGA_LIMIT[kernel.a.dtype]), tol, kernel.symmetric
+        error = math.inf
+        while kernel.sweeps < end:
+            began = kernel.sweeps
+            error = self._sweep(pace.omega, end)
+            if not math.isfinite(error):
+                pace.fail(error)
+                exact = True
+                continue
             if error <= tol and exact:
-                self.kernel.step_back()
+                kernel.step_back()
                 return error
-            if self.sweeps >= end:
-                if most is not None:
-                    return error
-                raise ConvergenceError(
-                    f"Sinkhorn reached a marginal error of {error:.2g} in {self.sweeps} sweeps, not {tol:.2g}: "
-                    "raise reg, tol or max_iterations."
-                )
-            if self.kernel.symmetric:
+            if kernel.symmetric:
                 continue
             exact = pace.omega == 1.0
             if error <= aim:
                 aim = aim / 2.0 if exact or pace.finishing else aim
                 pace.finish()
-            elif most is None and error < 0.1 and worth_it(self.kernel, self.sweeps - failed):
+            elif most is None and worth_it(kernel, kernel.sweeps - failed, end - kernel.sweeps):
                 # A step that works is followed by the next at once, one that does not by sweeps.
-                failed = failed if newton_step(self.kernel) else self.sweeps
-                pace, exact = _Pace(limit), True
+                failed = failed if newton_step(kernel, end - kernel.sweeps) else kernel.sweeps
+                pace, exact = _Pace(pace.limit), True
             else:
-                pace.adapt(error, self.every)
+                pace.adapt(error, kernel.sweeps - began)
+        if most is None:
+            raise stopped(float(kernel.marginal_error().max()), kernel.sweeps, tol)
+        return error
 
-    def _sweep(self, omega: float) -> float:
+    def _sweep(self, omega: float, end: int) -> float:
+        """The row error before the last of up to `every` sweeps; infinite where scalings left the number type."""
         kernel = self.kernel
-        for _ in range(self.every - 1):
+        for _ in range(min(self.every, end - kernel.sweeps) - 1):
             kernel.sweep(omega, measure=False)
         error = kernel.sweep(omega, measure=True)
-        self.sweeps += self.every
         if error is None:  # unreachable: it was asked for
             raise AssertionError
         worst, drift = torch.stack((error.max(), kernel.spread())).tolist()
-        if not math.isfinite(worst):
-            raise ConvergenceError(
-                f"Sinkhorn broke down after {self.sweeps} sweeps: reg is too small for this number type; raise it "
-                "or use float64."
-            )
+        if not math.isfinite(worst) or not math.isfinite(drift):
+            kernel.recover()
+            return math.inf
         if drift > DRIFT[kernel.a.dtype]:
             kernel.rebuild(kernel.eps)
         return float(worst)
@@ -128,7 +140,7 @@ class _Pace:
     def __init__(self, limit: float) -> None:
         self.omega = 1.0
         self.finishing = False
-        self._limit = limit
+        self.limit = limit
         self._resume = 1.0
         self._start = math.inf
         self._since = 0
@@ -148,6 +160,9 @@ class _Pace:
             self._restart(error)
             return
         self._since += sweeps
+        if self.omega > 1.0 and error > max(LOST, 4.0 * self._start):
+            self.fail(error)
+            return
         if self._since < self._wait:
             return
         if error > 0.5 or not math.isfinite(self._start):
@@ -157,15 +172,20 @@ class _Pace:
                 self._wait, self._patient = 3 * self._wait, False
                 return
             # Rounding is amplified by 1/(2 − ω): what no longer falls needs less relaxation, for good.
-            self._limit = self.omega = max(1.0, 2.0 * self.omega - 2.0)
+            self.limit = self.omega = _less(self.omega)
         else:
             self._relax((error / self._start) ** (1.0 / self._since))
+        self._restart(error)
+
+    def fail(self, error: float) -> None:
+        """Over-relaxation led away: plain sweeps, which always lead back, and less of it for good."""
+        self.limit, self.omega, self.finishing = _less(self.omega), 1.0, False
         self._restart(error)
 
     def _relax(self, mu: float) -> None:
         if mu > self.omega - 1.0:
             lam = min(1.0, (mu + self.omega - 1.0) ** 2 / (mu * self.omega**2))
-            self.omega = min(self._limit, max(self.omega, 2.0 / (1.0 + math.sqrt(1.0 - lam))))
+            self.omega = min(self.limit, max(self.omega, 2.0 / (1.0 + math.sqrt(1.0 - lam))))
 
     def _restart(self, error: float) -> None:
         self._start, self._since, self._patient = error, 0, True
@@ -173,40 +193,24 @@ class _Pace:
         self._wait = 4 if self.omega == 1.0 else max(6, round(2.0 / (2.0 - self.omega)))
 
 
-def transform(cost: Cost, held: Tensor | None, g: Tensor, b: Tensor, eps: float) -> Tensor:
-    """f_i = −ε ln Σ_j b_j exp((g_j − C_ij)/ε), the soft minimum of C_ij − g_j, for every row i.
-
-    Where all exponents of a row are within FLAT of each other the sum is close to 1 and is taken as
-    1 + Σ b_j expm1(·), which keeps the digits that ε would multiply away.
-    """
-    out = []
-    for _, c in row_blocks(cost, held):
-        e = torch.sub(g[:, None, :], c).div_(eps)
-        e.masked_fill_((b == 0)[:, None, :], -torch.inf)
-        top = e.amax(2, keepdim=True)
-        flat = e.masked_fill(e == -torch.inf, torch.inf).amin(2, keepdim=True) > top - FLAT
-        e.sub_(top)
-        weights = b[:, :, None]
-        near = torch.bmm(torch.where(flat, e, torch.zeros_like(e)).nan_to_num_(neginf=0.0).expm1_(), weights)
-        far = torch.bmm(e.exp_(), weights)
-        log = torch.where(flat, near.log1p_(), far.log_())
-        out.append(-eps * (log + top)[:, :, 0])
-    return torch.cat(out, 1)
+def _less(omega: float) -> float:
+    return max(1.0, 2.0 * omega - 2.0)
 
 
 def _solve_flat(
-    cost: Cost, held: Tensor | None, a: Tensor, b: Tensor, eps: float, tol: float, max_sweeps: int
+    cost: Cost, held: Tensor | None, a: Tensor, b: Tensor, eps: float, tol: float, max_sweeps: int, spent: int
 ) -> Solution:
     """Large ε: a few alternating transforms contract by tanh²(range/4ε) each."""
     turned, held_turned = cost.turned(), None if held is None else held.transpose(1, 2)
-    f, g = torch.zeros_like(a), torch.zeros_like(b)
-    for sweep in range(1, max_sweeps + 1):
+    f, g, error = torch.zeros_like(a), torch.zeros_like(b), math.inf
+    for sweeps in range(spent, max_sweeps + 1):
         new = transform(cost, held, g, b, eps)
-        error = float((((f - new) / eps).expm1().abs() * a).sum(1).max()) if sweep > 1 else math.inf
-        if error <= tol and float((f - new).abs().max()) <= 4 * torch.finfo(a.dtype).eps * float(f.abs().max()):
-            return Solution(f, g, error, sweep - 1)
-        if sweep > 40 and error <= tol:  # the last digit flickers
-            return Solution(f, g, error, sweep - 1)
-        f = new
-        g = transform(turned, held_turned, f, a, eps)
-    raise ConvergenceError(f"Sinkhorn reached a marginal error of {error:.2g} in {max_sweeps} sweeps, not {tol:.2g}.")
+        if sweeps > spent:
+            error = float((((f - new) / eps).expm1().abs() * a).sum(1).max())
+            still = float((f - new).abs().max()) <= 4 * torch.finfo(a.dtype).eps * float(f.abs().max())
+            if error <= tol and (still or sweeps - spent >= 40):  # the last digit flickers
+                return Solution(f, g, error, sweeps)
+        if sweeps < max_sweeps:
+            f = new
+            g = transform(turned, held_turned, f, a, eps)
+    raise stopped(error, max_sweeps, tol)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from privot.common.html_facts import html_facts
-from privot.errors import UsageError
+from privot.errors import ConvergenceError, UsageError
 
 
 @dataclass(frozen=True)
@@ -111,3 +111,11 @@ def hand_back(value: Tensor, as_numpy: bool) -> Any:
         return value
     array: np.ndarray[Any, Any] = value.detach().cpu().numpy()
     return float(array) if array.ndim == 0 else array
+
+
+def stopped(error: float | None, sweeps: int, tol: float) -> ConvergenceError:
+    """What is raised when the sweeps that were allowed did not do; `error` is None where nobody measured it."""
+    ended = f"did not reach a marginal error of {tol:.2g} in {sweeps} sweeps"
+    if error is not None:
+        ended = f"reached a marginal error of {error:.2g} in {sweeps} sweeps, not {tol:.2g}"
+    return ConvergenceError(f"Sinkhorn {ended}: raise reg, tol or max_iterations.")

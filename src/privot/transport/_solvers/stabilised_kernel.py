@@ -24,6 +24,8 @@ STREAMED_BLOCK = 1 << 22
 """Entries of a block of rows when they are not."""
 CACHED_BLOCK = 1 << 18
 """Entries of a block of rows of a held kernel: fetched from memory once, used for both products."""
+FLAT = 0.5
+"""Range of exponents below which the entries of a kernel differ in their last digits only."""
 
 
 def row_blocks(cost: Cost, held: Tensor | None) -> Iterator[tuple[slice, Tensor]]:
@@ -47,7 +49,9 @@ def hold(cost: Cost) -> Tensor | None:
 class Kernel:
     """The iterate of Sinkhorn's algorithm: potentials (f, g), scalings (u, v) and the kernel between them."""
 
-    def __init__(self, cost: Cost, held: Tensor | None, a: Tensor, b: Tensor, symmetric: bool = False) -> None:
+    def __init__(
+        self, cost: Cost, held: Tensor | None, a: Tensor, b: Tensor, symmetric: bool = False, sweeps: int = 0
+    ) -> None:
         self.cost, self.held, self.a, self.b, self.symmetric = cost, held, a, b, symmetric
         self.f, self.g = self._hard_potentials()
         self.u, self.v = torch.ones_like(a), torch.ones_like(b)
@@ -59,6 +63,8 @@ class Kernel:
         self._empty = empty if bool(empty.any()) else None
         self._b = b + empty
         self._tiny = float(torch.finfo(a.dtype).tiny)
+        self.sweeps = sweeps
+        """Passes over both sides so far."""
 
     def _hard_potentials(self) -> tuple[Tensor, Tensor]:
         """f_i = min_j C_ij, g_j = min_i (C_ij − f_i): each row and column then has an exponent 0, none above."""
@@ -76,6 +82,19 @@ class Kernel:
         self.g = self.f if self.symmetric else self.g + self.eps * self.v.log()
         self.u, self.v = torch.ones_like(self.u), torch.ones_like(self.v)
         self._matrix = None
+
+    def recover(self) -> None:
+        """One plain sweep in the log domain from the potentials last absorbed, after scalings left the number type.
+
+        Its columns are exact, and each row and column has an exponent of about 0: nothing underflows.
+        """
+        self.sweeps += 1
+        f = transform(self.cost, self.held, self.g, self.b, self.eps)
+        turned = None if self.held is None else self.held.transpose(1, 2)
+        self.f = (f + self.g) / 2.0 if self.symmetric else f
+        self.g = self.f if self.symmetric else transform(self.cost.turned(), turned, f, self.a, self.eps)
+        self.u, self.v = torch.ones_like(self.u), torch.ones_like(self.v)
+        self.rebuild(self.eps)
 
     def rebuild(self, eps: float) -> None:
         """Make the kernel anew for `eps` from absorbed potentials."""
@@ -118,6 +137,7 @@ class Kernel:
         """
         if self._matrix is None:
             self.absorb()
+        self.sweeps += 1
         columns, fresh, errors = None, [], []
         for rows, k in self._kernel_blocks():
             old, a = self.u[:, rows], self.a[:, rows]
@@ -161,9 +181,21 @@ class Kernel:
         """Set u, fit the columns to it, and answer the row error Σ_i |P1 − a|_i then; for held kernels."""
         if self._matrix is None:  # unreachable: a move follows a look at the plan
             raise AssertionError
+        self.sweeps += 1
         self.u = u
         self.v = self._column_update(_times(self._matrix.transpose(1, 2), u * self.a), 1.0)
         return ((_times(self._matrix, self.v) * u - 1.0).abs() * self.a).sum(1)
+
+    def marginal_error(self) -> Tensor:
+        """Σ|P1 − a| + Σ|Pᵀ1 − b| of the plan as it stands, of each problem."""
+        if self._matrix is None:
+            self.absorb()
+        columns, errors = torch.zeros_like(self.b), torch.zeros_like(self.b[:, 0])
+        for rows, k in self._kernel_blocks():
+            left = self.a[:, rows] * self.u[:, rows]
+            errors += (left * _times(k, self.v) - self.a[:, rows]).abs().sum(1)
+            columns += _times(k.transpose(1, 2), left)
+        return errors + (columns * self.v - self.b).abs().sum(1)
 
     def take_plan(self) -> FactoredPlan | None:
         """P where the kernel is held whole, without a copy; the kernel is gone then."""
@@ -185,3 +217,24 @@ def _times(k: Tensor, v: Tensor) -> Tensor:
     if k.shape[0] == 1:
         return torch.mv(k[0], v[0])[None]
     return torch.bmm(k, v[:, :, None])[:, :, 0]
+
+
+def transform(cost: Cost, held: Tensor | None, g: Tensor, b: Tensor, eps: float) -> Tensor:
+    """f_i = −ε ln Σ_j b_j exp((g_j − C_ij)/ε), the soft minimum of C_ij − g_j, for every row i.
+
+    Where all exponents of a row are within FLAT of each other the sum is close to 1 and is taken as
+    1 + Σ b_j expm1(·), which keeps the digits that ε would multiply away.
+    """
+    out = []
+    for _, c in row_blocks(cost, held):
+        e = torch.sub(g[:, None, :], c).div_(eps)
+        e.masked_fill_((b == 0)[:, None, :], -torch.inf)
+        top = e.amax(2, keepdim=True)
+        flat = e.masked_fill(e == -torch.inf, torch.inf).amin(2, keepdim=True) > top - FLAT
+        e.sub_(top)
+        weights = b[:, :, None]
+        near = torch.bmm(torch.where(flat, e, torch.zeros_like(e)).nan_to_num_(neginf=0.0).expm1_(), weights)
+        far = torch.bmm(e.exp_(), weights)
+        log = torch.where(flat, near.log1p_(), far.log_())
+        out.append(-eps * (log + top)[:, :, 0])
+    return torch.cat(out, 1)

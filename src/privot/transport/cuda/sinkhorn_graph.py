@@ -242,8 +242,8 @@ class GraphSolver:
         best, again, cooled = float("inf"), False, False
         largest, finite, count, error = self.report.tolist()
         error += finite
-        while not error <= self._tol and count < limit and error < best * STALLED:
-            if count == FIRST and error > FAR:
+        while not error <= self._tol and count + MORE <= limit and error < best * STALLED:
+            if count == FIRST and error > FAR and count + ANNEALING + MORE <= limit:
                 self._cool.replay()
                 cooled = True
             else:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import torch
 
-from privot.transport.cuda.sinkhorn_graph import Parts, graph_for
+from privot.transport.cuda.sinkhorn_graph import FIRST, Parts, graph_for
 from privot.transport.cuda.sinkhorn_streamed import StreamSolver
 
 T = TypeVar("T")
@@ -37,15 +37,15 @@ def solve(
     need_x: bool,
     need_y: bool,
     dress: Callable[[Parts], T],
-) -> Fused[T] | None:
+) -> Fused[T] | int:
     """B problems x (B, n, d) against y (B, m, d), cost ‖x−y‖² + l1·‖x−y‖₁, `weights` (a, b) or uniform ones.
 
-    `dress` is called while the GPU works, and again in the rare case that its first iterations did not do. None where
-    this path does not reach `tol` in float32 or does not apply, so that the plain one can try.
+    `dress` is called while the GPU works, and again in the rare case that its first iterations did not do. Where this
+    path does not reach `tol` in float32 or does not apply, the iterations it spent, so that the plain one can try.
     """
     (batch, n, d), m = x.shape, y.shape[1]
-    if torch.cuda.is_current_stream_capturing():
-        return None
+    if torch.cuda.is_current_stream_capturing() or limit < FIRST:
+        return 0
     graph = graph_for(batch, n, m, d, x.device, l1, need_y)
     if graph is not None:
         graph.start(x, y, weights, reg, tol, limit)
@@ -54,9 +54,9 @@ def solve(
         if again:
             dressed = dress(graph.taken())
         # NaN fails this too: then points are not finite, and the plain path says so
-        return Fused(dressed, error, largest, iterations) if error <= tol else None
+        return Fused(dressed, error, largest, iterations) if error <= tol else iterations
     if batch != 1 or l1:
-        return None
+        return 0
     if weights is None:
         log_a, log_b = x.new_full((n,), -math.log(n)), x.new_full((m,), -math.log(m))
     else:
@@ -64,7 +64,7 @@ def solve(
     stream = StreamSolver(x[0], y[0], log_a, log_b)
     iterations, error = stream.solve(reg, tol, limit)
     if not error <= tol:
-        return None
+        return iterations
     grad_x = stream.gradient(reg, True)[None] if need_x else None
     grad_y = stream.gradient(reg, False)[None] if need_y else None
     value = stream.value[None].to(x.dtype)

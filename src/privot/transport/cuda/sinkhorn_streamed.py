@@ -62,11 +62,11 @@ class StreamSolver:
         torch.addmv(self.norm_y + share @ self.norm_x, self.y, share @ self.x, alpha=-2.0, out=self.g)
         at = torch.full((1,), reg, device=self.x.device)
         done, error = FIRST, self._iterate(at, FIRST)
-        if error > FAR:
+        if error > FAR and done + ANNEALING + MORE <= limit:
             self._anneal(reg)
             done, error = done + ANNEALING, float("inf")
         best = float("inf")
-        while not error <= tol and done < limit and (error == float("inf") or error < best * STALLED):
+        while not error <= tol and done + MORE <= limit and (error == float("inf") or error < best * STALLED):
             best = min(best, error)
             done, error = done + MORE, self._iterate(at, MORE)
         return done, error
