@@ -82,8 +82,8 @@ class RelatedInput:
     @classmethod
     def of(cls, data: str, schema: Path | None, options: RelatedOptions) -> RelatedInput:
         """Read the schemas; no record is read. Tables are called as their files, without folder and ending."""
-        from privot.cli.table_input import kind_for
-        from privot.errors import UsageError
+        from privot.cli.table_input import UnitOptions, check_table, kind_for
+        from privot.errors import DataError, UsageError
         from privot.partitions import is_partitioned
         from privot.tables import RelatedCodec, Schema
         from privot.tables.table_writing import kind_of
@@ -105,6 +105,12 @@ class RelatedInput:
             bounds = dict(zip(names[1:], each, strict=True))
         assert options.key is not None
         codec = RelatedCodec(schemas, key=options.key, per_parent=bounds)
+        for path, of_file in zip(paths, codec.file_codecs, strict=True):
+            try:
+                check_table(str(path), of_file, UnitOptions(options.key))
+            except DataError as error:
+                said = str(error)
+                raise DataError(said if repr(path.name) in said else f"{path.name}: {said}") from None
         kinds = {name: str(kind_for(str(path), codec.file_codecs[0])) for name, path in zip(names, paths, strict=True)}
         return cls(dict(zip(names, paths, strict=True)), codec, options.orphans or "refuse", kinds)
 

@@ -158,6 +158,16 @@ def table_records(data: str, codec: TableCodec, units: UnitOptions = NO_UNIT) ->
     return Dataset(rows, labels, units=whose)
 
 
+def check_table(data: str, codec: TableCodec, units: UnitOptions = NO_UNIT) -> None:
+    """Refuse, before a record is read, a file that is there and has other columns than the schema (and the unit)."""
+    from privot.tables.table_files import check_columns
+    from privot.tables.table_writing import kind_of
+
+    kind_of(data)
+    if Path(data).is_file():
+        check_columns(data, codec, units.column)
+
+
 def read_table(data: str) -> Table:
     """A public table, as it stands in its file."""
     from privot.tables import read_table as read

@@ -21,6 +21,7 @@ from privot.partitions.readers.shard_partitions import ShardPartition
 from privot.partitions.readers.table_partitions import table_partitions
 from privot.partitions.source import PartitionedSource
 from privot.tables import TableCodec
+from privot.tables.table_files import check_columns
 
 TABLES = (".parquet", ".csv", ".csv.gz")
 ARRAYS = (".npz", ".npy", ".csv", ".csv.gz")
@@ -109,7 +110,10 @@ def _table_partitions(
         return list(query_partitions(data, query, codec, parts, unit))
     if parts is not None:
         raise UsageError("Only a query is cut into a stated number of partitions: files are cut as they lie.")
-    return [part for file in _files(data, TABLES) for part in table_partitions(file, codec, unit)]
+    files = _files(data, TABLES)
+    # the other files are checked when they are read
+    check_columns(files[0].address, codec, unit)
+    return [part for file in files for part in table_partitions(file, codec, unit)]
 
 
 def _array_partitions(

@@ -161,7 +161,10 @@ class TableCodec:
         known = {*self.schema.names, *self.schema.generated, *self.schema.dropped}
         odd = [name for name in found if name not in known]
         if odd:
-            raise DataError(f"The table has column {brief(odd[0])}, which the schema lacks: describe it or drop it.")
+            raise DataError(
+                f"The table has column {brief(odd[0])}, which the schema lacks: describe it or drop it there "
+                '("drop": true).'
+            )
 
     def _labels(self, table: Table) -> NDArray[np.int64] | None:
         if self.schema.label is None:

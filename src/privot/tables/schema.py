@@ -21,6 +21,10 @@ SCHEMA_VERSION = 1
 MAX_LABELS = 10
 MAX_INTERACTIONS = 20
 FIELDS = ("schema", "label", "labels", "marks", "columns", "constraints", "interactions")
+USES = ("keep", "drop", "unit")
+"""What a data dictionary may want of a column."""
+ASKED = "keep, drop or unit?"
+"""Stands in a dictionary that is begun, where a use has not been said yet."""
 MARKS = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 """How missing values are usually marked. A category of the same name wins over the mark."""
 
@@ -274,32 +278,59 @@ def propose(
 
     A type that is left out follows from what is said: categories make a column categorical, a range of whole numbers
     integer, any other range continuous, ISO dates date, nothing at all is refused: it would have to be read off the
-    data. `drop: true` drops the column. `label` is one name, or several. Entries for columns that the table does not
-    have are ignored.
+    data. `"use": "drop"` (or `drop: true`) drops the column; `"use": "unit"` does so too, since the column that says
+    whose a row is is not synthesised: name it again where records are read. `label` is one name, or several. Entries
+    for columns that the table does not have are ignored.
     """
     # such a first line may be a record, so nothing of it is quoted
     if not any(name in dictionary for name in names):
         raise UsageError(
             "The data dictionary has none of the table's columns: is the first line of the table a line of names?"
         )
-    columns, dropped = [], []
+    columns: list[Column] = []
+    dropped: list[str] = []
+    units: list[str] = []
     for name in names:
         if name not in dictionary:
             raise UsageError(f"Nothing public is known about column {brief(name)}: describe it in the data dictionary.")
         if not isinstance(dictionary[name], Mapping):
             raise DataError(f"The data dictionary describes column {brief(name)} by an object: low, high, categories …")
-        hints = dict(dictionary[name])
-        if hints.pop("drop", False) is True:
+        use = use_of(name, dictionary[name])
+        if use in ("drop", "unit"):
             dropped.append(name)
+            units += [name] if use == "unit" else []
             continue
+        hints = {field: value for field, value in dictionary[name].items() if field not in ("drop", "use")}
         # only where it is left out: a boolean has a type and may have nothing else
         if "type" not in hints:
             hints["type"] = _type_of(name, hints)
         if hints.get("name", name) != name:
             raise DataError(f"The data dictionary gives column {brief(name)} another name: leave it out.")
         columns.append(Column.from_dict({**hints, "name": name}))
+    if len(units) > 1:
+        raise UsageError(
+            f"The data dictionary has two units, {brief(units[0])} and {brief(units[1])}: keep or drop one."
+        )
     first, further = several_labels(label)
     return Schema(tuple(columns), first, constraints=constraints, dropped=tuple(dropped), further_labels=further)
+
+
+def use_of(name: str, hints: Mapping[str, Any]) -> str | None:
+    """What a data dictionary wants of a column: to keep it, to drop it, or to take it for the unit; None: not said.
+
+    >>> use_of("age", {"low": 0, "high": 120}), use_of("visit_id", {"drop": True}), use_of("sex", {"use": ASKED})
+    ('keep', 'drop', None)
+    """
+    drop, use = hints.get("drop", False), hints.get("use", ASKED)
+    if not isinstance(drop, bool):
+        raise DataError(f"The data dictionary must have true or false for whether column {brief(name)} is dropped.")
+    if use not in (ASKED, *USES):
+        raise DataError(f"The data dictionary has an unknown use of column {brief(name)}: say keep, drop or unit.")
+    if drop and use not in (ASKED, "drop"):
+        raise DataError(f"The data dictionary drops column {brief(name)} and uses it otherwise: say one of the two.")
+    if drop or use != ASKED:
+        return "drop" if drop else str(use)
+    return "keep" if any(field not in ("drop", "use") for field in hints) else None
 
 
 def several_labels(label: str | Sequence[str] | None) -> tuple[str | None, tuple[str, ...]]:

@@ -34,10 +34,27 @@ _CELL = 64
 
 def read_header(path: str | Path) -> list[str]:
     """The names of the columns; they are public, what stands below them is not."""
-    path = existing(path)
-    if is_parquet(path):
-        return [str(name) for name in _open_parquet(path).schema_arrow.names]
-    return next(_csv_lines(path, held=None))[1]
+    return _names_in(existing(path))
+
+
+def _names_in(address: str | Path) -> list[str]:
+    if is_parquet(Path(address)):
+        return [str(name) for name in _open_parquet(address).schema_arrow.names]
+    return next(_csv_lines(address, held=None))[1]
+
+
+def check_columns(address: str | Path, codec: TableCodec, unit: str | None = None) -> None:
+    """Refuse, before a record is read, a file or fsspec address whose columns are not the schema's and the `unit`."""
+    names = _names_in(address)
+    if unit is not None:
+        check_unit(unit, names)
+    codec.check_names(names)
+
+
+def check_unit(unit: str, names: Iterable[str]) -> None:
+    """Refuse a table with the columns `names` that lacks the column of the unit."""
+    if unit not in list(names):
+        raise DataError(f"The table lacks column {brief(unit)}, which is the unit: name a column that it has.")
 
 
 def read_table(path: str | Path) -> Table:
@@ -67,6 +84,7 @@ def encode_file(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
     """What `codec.encode` gives for the file's table, chunk by chunk."""
     path = existing(path)
+    check_columns(path, codec)
     taken, blocks = Meter(path.name), []
     for rows, labels in encoded_blocks(path, codec, held=NUMBER):
         made = rows if compact else codec.widen(rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,15 @@ from privot.opening.csv_lines import NUMBER
 from privot.tables.arrow_columns import encode_batch, python_values
 from privot.tables.codec import TableCodec
 from privot.tables.schema import Schema
-from privot.tables.table_files import CHUNK, csv_chunks, existing, is_parquet, parquet_batches, read_header
+from privot.tables.table_files import (
+    CHUNK,
+    check_columns,
+    check_unit,
+    csv_chunks,
+    existing,
+    is_parquet,
+    parquet_batches,
+)
 
 _WHO = "patient|subject|person|customer|client|user|member|participant|respondent|household|employee|pupil|student"
 _IDENTIFIER = re.compile(
@@ -46,6 +54,7 @@ def encode_file_with_units(
     A file without records is refused, unless it `may_be_empty`.
     """
     path = existing(path)
+    check_columns(path, codec, unit)
     taken = Meter(path.name)
     rows, labels, units = [], [], []
     for block, of_block, whose in owned_blocks(path, codec, unit, rows=CHUNK, held=NUMBER):
@@ -55,9 +64,6 @@ def encode_file_with_units(
         if of_block is not None:
             labels.append(of_block)
     if not rows and may_be_empty:
-        names = read_header(path)
-        codec.check_names(names)
-        _check_there(unit, names)
         return np.empty((0, len(codec.features))), None if codec.classes is None else np.empty(0, dtype=np.int64), []
     if not rows:
         raise DataError(f"{path.name!r} holds no records: give at least one.")
@@ -78,7 +84,7 @@ def owned_blocks(
             yield owned_batch(batch, codec, unit)
     else:
         for chunk in csv_chunks(path, rows, held):
-            _check_there(unit, chunk)
+            check_unit(unit, chunk)
             made = codec.encode(chunk, compact=True)
             yield *made, block_owners(chunk[unit].tolist(), len(made[0]), unit, codec.marks)
 
@@ -88,14 +94,9 @@ def owned_batch(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64] | None, Owners]:
     """Compact rows and labels of a record batch of Arrow, and whose each row is."""
     names = [str(name) for name in batch.schema.names]
-    _check_there(unit, names)
+    check_unit(unit, names)
     whose = python_values(batch.column(names.index(unit)), unit)
     return *encode_batch(batch, codec), block_owners(whose.tolist(), batch.num_rows, unit, codec.marks)
-
-
-def _check_there(unit: str, names: Iterable[str]) -> None:
-    if unit not in list(names):
-        raise DataError(f"The table lacks column {brief(unit)}, which is the unit: name a column that it has.")
 
 
 def identifier_names(schema: Schema) -> tuple[list[str], list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,26 +33,33 @@ def dictionary(
 ) -> None:
     """Write a data dictionary with the names of a table's columns, for you to fill in what is public.
 
+    Of every column it asks whether to keep it (then say what is public about it), to drop it (an identifier, a free
+    text), or to take it for the unit (the column that says whose a row is).
+
     Example: privot schema dictionary patients.csv --out dictionary.json
     """
     from privot.common.files import is_taken
     from privot.errors import UsageError
     from privot.tables import read_header
+    from privot.tables.schema import ASKED
 
     names = read_header(data)
     if is_taken(out):
         raise UsageError(f"{out} exists already, and may have been filled in by hand: choose another file.")
-    lines = ",\n".join(f"  {json.dumps(name, ensure_ascii=False)}: {{}}" for name in names)
+    asked = json.dumps({"use": ASKED})
+    lines = ",\n".join(f"  {json.dumps(name, ensure_ascii=False)}: {asked}" for name in names)
     _write_public(out, f"{{\n{lines}\n}}\n")
     if as_json:
         print_json({"dictionary": str(out), "columns": len(names)})
         return
     typer.echo(
-        f"{out}: {len(names)} columns to describe by what is public, never by what the records hold:\n"
+        f"{out}: {len(names)} columns. Keep each by what is public, never by what the records hold, or leave it out:\n"
         '  a number or a date     {"low": 0, "high": 120}      {"low": "2024-01-01", "high": "2024-12-31"}\n'
         '  with decimals          {"type": "continuous", "low": 0, "high": 100, "decimals": 2}\n'
         '  one of a few words     {"categories": ["no", "yes"]}\n'
         '  may be missing         "missing": true beside the above\n'
+        '  an identifier, a text  {"use": "drop"}: nobody reads it, and what comes out is without it\n'
+        '  whose a row is         {"use": "unit"}: to be given as --unit, which protects all rows of one together\n'
         f"Then: privot schema propose --dictionary {out} --out schema.json"
     )
 
@@ -105,6 +113,7 @@ def propose(
         )
     if table is not None and ddl is None:
         raise UsageError("--table names a table of --ddl: give that too.")
+    unit: str | None = None
     if sample is not None:
         if header is not None:
             raise UsageError("--header cannot be combined with --sample: a sample has its own header.")
@@ -113,18 +122,20 @@ def propose(
         with working("reading the sample", quiet=as_json):
             schema = propose_from_sample(sample, label, public=True)
     else:
-        schema = _from_documents(header, dictionary, ddl, table, dtypes, label)
+        schema, unit = _from_documents(header, dictionary, ddl, table, dtypes, label)
     if is_taken(out):
         raise UsageError(f"{out} exists already, and may have been corrected by hand: choose another file.")
     _write_public(out, json.dumps(schema.to_dict(), indent=2, ensure_ascii=False) + "\n")
     if as_json:
-        print_json(
-            {"schema": str(out), "columns": len(schema.columns), "label": schema.label, "labels": list(schema.labels)}
-        )
+        answer = {"schema": str(out), "columns": len(schema.columns), "dropped": list(schema.dropped), "unit": unit}
+        print_json(answer | {"label": schema.label, "labels": list(schema.labels)})
         return
     word = "labels" if len(schema.labels) > 1 else "label"
     named = ", ".join(schema.labels) or "none"
-    typer.echo(f"{out}: {len(schema.columns)} columns, {word} {named}. Read it before using it.")
+    dropped = f", {len(schema.dropped)} dropped" if schema.dropped else ""
+    typer.echo(f"{out}: {len(schema.columns)} columns{dropped}, {word} {named}. Read it before using it.")
+    if unit is not None:
+        typer.echo(f"Everything of one {unit} is protected together with --unit {shlex.quote(unit)}.")
 
 
 def _write_public(path: Path, text: str) -> None:
@@ -141,14 +152,16 @@ def _from_documents(
     table: str | None,
     dtypes: Path | None,
     label: list[str] | None,
-) -> Schema:
-    """A schema from public documents; of the private table at most the header is read."""
+) -> tuple[Schema, str | None]:
+    """A schema from public documents, and the unit they name; of the private table at most the header is read."""
     from privot.tables import propose as propose_schema
     from privot.tables import read_header
     from privot.tables.hints import merged_hints, read_ddl, read_dictionary, read_dtypes
+    from privot.tables.schema import use_of
 
     parts = [] if ddl is None else [read_ddl(ddl, table)]
     parts += [] if dtypes is None else [read_dtypes(dtypes)]
     parts += [] if dictionary is None else [read_dictionary(dictionary)]
     hints = merged_hints(parts, None if header is None else read_header(header))
-    return propose_schema(list(hints.columns), hints.columns, label, hints.constraints)
+    schema = propose_schema(list(hints.columns), hints.columns, label, hints.constraints)
+    return schema, next((name for name, fields in hints.columns.items() if use_of(name, fields) == "unit"), None)

@@ -12,6 +12,7 @@ from privot.errors import DataError, UsageError, brief
 from privot.opening import read_json
 from privot.tables.columns import NUMBERS, TYPES
 from privot.tables.constraints import Constraint
+from privot.tables.schema import use_of
 from privot.tables.table_files import read_table
 
 SYNONYMS = {
@@ -41,8 +42,8 @@ def read_dictionary(path: str | Path) -> Hints:
     """A data dictionary: JSON, from column names to their fields, or CSV with a line per column.
 
     The columns of a CSV file are `name`, `type`, `min` (or low), `max` (or high), `categories` (separated by | or ;),
-    and as many other fields of a column as there are (missing, decimals, scale, format, unknown). Empty cells say
-    nothing.
+    and as many other fields of a column as there are (use, missing, decimals, scale, format, unknown). Empty cells
+    say nothing.
     """
     if Path(path).suffix.lower() == ".json":
         found = read_json(Path(path))
@@ -72,11 +73,10 @@ def _cell(title: str, text: str, name: str) -> Any:
     if title in ("categories", "quantiles"):
         words = [word.strip() for word in re.split(r"[|;]", text) if word.strip()]
         return [_number(word) for word in words] if all(_is_whole(word) for word in words) else words
-    if title == "missing":
+    if title in ("missing", "drop"):
         if text.lower() not in _TRUE | _FALSE:
-            raise DataError(
-                f"The data dictionary has {brief(text)} for whether {brief(name)} may be missing: say yes or no."
-            )
+            asked = "may be missing" if title == "missing" else "is dropped"
+            raise DataError(f"The data dictionary has {brief(text)} for whether {brief(name)} {asked}: say yes or no.")
         return text.lower() in _TRUE
     return _number(text)
 
@@ -131,8 +131,8 @@ def _dtype_fields(dtype: str) -> dict[str, Any]:
 def merged_hints(parts: Sequence[Hints], names: Sequence[str] | None = None) -> Hints:
     """One description of every column: later `parts` are asked first; `names` are the table's columns, if known.
 
-    Categories make a column of numbers categorical: codes are no quantities. Refuses, naming them all, columns of which
-    neither a range nor categories are known.
+    Categories make a column of numbers categorical: codes are no quantities. Refuses, naming them all, columns that are
+    neither dropped nor the unit, and of which neither a range nor categories are known.
     """
     columns: dict[str, dict[str, Any]] = {}
     for part in parts:
@@ -152,12 +152,13 @@ def merged_hints(parts: Sequence[Hints], names: Sequence[str] | None = None) -> 
     for fields in columns.values():
         if "categories" in fields and fields.get("type") in NUMBERS:
             fields["type"] = "categorical"
-    unknown = [name for name in wanted if not _is_described(columns.get(name, {}))]
+    left_out = {name for name in wanted if use_of(name, columns.get(name, {})) in ("drop", "unit")}
+    unknown = [name for name in wanted if name not in left_out and not _is_described(columns.get(name, {}))]
     if unknown:
         shown = ", ".join(brief(name) for name in unknown[:8]) + (" …" if len(unknown) > 8 else "")
         raise UsageError(
             f"Nothing public is known about the values of column {shown}: describe a range or categories in a data "
-            "dictionary."
+            'dictionary, or leave it out there ("use": "drop", or "unit" where it says whose a row is).'
         )
     constraints = tuple(c for part in parts for c in part.constraints)
     return Hints({name: columns[name] for name in wanted}, constraints, tuple(gone))

@@ -20,6 +20,7 @@ from privot.cli.running.synth_runs.synth_options import BUILT_IN_FACTS, SynthOpt
 from privot.cli.table_input import (
     ask_for_unit,
     check_spreadsheet_safe,
+    check_table,
     kind_for,
     open_codec,
     table_facts,
@@ -106,6 +107,8 @@ class SynthJob:
         self.source: PartitionedSource | None = o.partitions.open(o.data, self.codec, self.facts, o.units.column)
         if self.source is not None:
             self._check_partitioned(settings)
+        elif self.codec is not None and not o.resume:
+            check_table(o.data, self.codec, o.units)
         if o.spreadsheet_safe:
             check_spreadsheet_safe(self._kind())
         self.synthesizer = self._synthesizer(settings)
