@@ -36,7 +36,7 @@ def test_the_lines_it_prints_are_what_a_schema_is_proposed_from(table: str, caps
     assert run(["schema", "dictionary", table, "--out", "dictionary.json"]) == 0
     said = capsys.readouterr().out
     shown = [json.loads("{" + part.partition("}")[0] + "}") for part in said.split("{")[1:]]
-    assert len(shown) == 6
+    assert len(shown) == 7
     for hints in shown:
         about = hints if "use" in hints else hints | {"missing": True}
         Path("one.json").write_text(json.dumps({"age": about, "ill": {"categories": ["no", "yes"]}}))
@@ -71,6 +71,13 @@ def test_columns_are_kept_dropped_or_the_unit(table: str, capsys: pytest.Capture
     assert run(["schema", "propose", "--dictionary", "mine.csv", "--out", "from-csv.json", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["dropped"], answer["unit"]) == (["age", "home"], None)
+
+
+def test_the_words_of_booleans_are_asked_for(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert propose({"age": {"low": 0, "high": 120}, "ill": {"type": "boolean"}}) == 0
+    assert "Written as false and true: ill." in capsys.readouterr().out
+    assert propose({"age": {"low": 0, "high": 120}, "ill": {"type": "boolean", "categories": [0, 1]}}) == 0
+    assert "Written as" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

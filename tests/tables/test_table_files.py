@@ -195,3 +195,26 @@ def test_text_that_a_spreadsheet_would_run_gets_an_apostrophe_and_numbers_stay_n
     ]
     with pytest.raises(UsageError, match="CSV"):
         write_table(table, tmp_path / "d.parquet", schema, spreadsheet_safe=True)
+
+
+WORDS = [(0, 1), ("no", "yes"), ("No", "Yes"), ("false", "true"), ("False", "True"), ("n", "y"), ("f", "t"), ("-", "+")]
+
+
+@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
+def test_booleans_come_out_as_they_were_written(words: tuple[str | int, str | int], name: str, tmp_path: Path) -> None:
+    schema = Schema((Column("b", "boolean", categories=words, missing=True), Column("n", "integer", 0, 9)))
+    codec = TableCodec(schema)
+    (tmp_path / "in.csv").write_text(f"b,n\n{words[1]},1\n{words[0]},2\n?,3\n")
+    rows, _ = encode_file(tmp_path / "in.csv", codec, compact=True)
+    write_table(codec.decode(rows, None, compact=True), tmp_path / name, schema)
+    held = read_table(tmp_path / name)["b"].tolist()
+    if name == "t.parquet":
+        plain = [str(word).lower() for word in words] == ["false", "true"]
+        assert held == [True if plain else words[1], False if plain else words[0], None]
+    else:
+        assert held == [str(words[1]), str(words[0]), schema.marks[0]]
+    np.testing.assert_array_equal(encode_file(tmp_path / name, codec, compact=True)[0], rows)
+    # a library's own booleans are read in any words
+    own = codec.encode(Table({"b": np.array([True, False]), "n": np.array([1, 2])}), compact=True)[0]
+    np.testing.assert_array_equal(own, rows[:2])

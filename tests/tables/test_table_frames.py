@@ -202,6 +202,21 @@ def test_dates_come_out_as_the_schema_says_and_booleans_in_its_words() -> None:
     assert back.to_pydict() == {"ill": ["no", "yes"], "seen": [date(2020, 5, 1), None]}
 
 
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])
+def test_frames_have_booleans_in_the_words_of_the_schema(kind: str) -> None:
+    if kind != "arrow":
+        pytest.importorskip(kind)
+    for words, wanted in (
+        ((0, 1), [1, 0, 1]),
+        (("No", "Yes"), ["Yes", "No", "Yes"]),
+        (("False", "True"), [True, False, True]),
+    ):
+        schema = Schema((Column("b", "boolean", categories=words),))
+        form = FrameForm.of(pa.table({"b": [True, False, True]}), schema)
+        made = frame_of(Table({"b": np.array([True, False, True])}), schema, FrameForm(kind, form.dtypes))
+        assert (made["b"].to_pylist() if kind == "arrow" else made["b"].to_list()) == wanted
+
+
 # --- what a reader makes of one record
 
 

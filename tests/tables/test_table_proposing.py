@@ -63,3 +63,13 @@ def test_what_cannot_be_told_is_refused(tmp_path: Path) -> None:
             propose_from_sample(sample(tmp_path, text), public=True)
     with pytest.raises(UsageError):
         propose_from_sample(sample(tmp_path), "nobody", public=True)
+
+
+WORDS = [(0, 1), ("no", "yes"), ("No", "Yes"), ("false", "true"), ("False", "True"), ("n", "y"), ("f", "t")]
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_a_public_sample_says_how_booleans_are_written(words: tuple[str | int, str | int], tmp_path: Path) -> None:
+    (tmp_path / "sample.csv").write_text(f"b,n\n{words[1]},1\n{words[0]},2\n{words[1]},7\n")
+    column = propose_from_sample(tmp_path / "sample.csv", public=True)["b"]
+    assert (column.type, column.categories) == ("boolean", words)

@@ -39,7 +39,8 @@ class Column:
     equal size. `decimals` rounds continuous output. Dates are read and written in
     `format`.
     categorical or ordinal: one of `categories` (in order, for ordinal); an unknown one is refused, or becomes "other".
-    boolean: `categories` are the two words for no and yes.
+    boolean: `categories` are the two words for no and yes, as they are written: (0, 1), ("no", "yes"), ("false",
+    "true") unless given. Other usual words are read too; these are what comes out.
     `missing` says whether a value may be missing.
     """
 
@@ -82,6 +83,11 @@ class Column:
     def is_whole(self) -> bool:
         """Whether values are whole numbers (days and seconds are)."""
         return self.type in ("integer", "date")
+
+    @property
+    def is_false_or_true(self) -> bool:
+        """Whether it is boolean in the words false and true, however they begin: what a library's own booleans are."""
+        return self.type == "boolean" and tuple(str(word).lower() for word in self.categories) == ("false", "true")
 
     @property
     def words(self) -> tuple[str | int, ...]:

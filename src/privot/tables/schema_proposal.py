@@ -26,9 +26,10 @@ _DAY = "%Y-%m-%d"
 def propose_from_sample(path: str | Path, label: str | Sequence[str] | None = None, *, public: bool) -> Schema:
     """A schema for tables like the one in `path`; `public` = True states that anybody may see that file.
 
-    Dates (as 2024-12-31) become dates, whole numbers integer, other numbers continuous, all else categories, with
-    "other" for those the sample lacks. Labels keep exactly the categories that were seen. A column with no value,
-    or with more than 200 different texts, is refused: describe it by hand.
+    0 and 1, no and yes and the like become boolean, in the words of the sample; dates (as 2024-12-31) become dates,
+    whole numbers integer, other numbers continuous, all else categories, with "other" for those the sample lacks.
+    Labels keep exactly the categories that were seen. A column with no value, or with more than 200 different texts, is
+    refused: describe it by hand.
     """
     if public is not True:
         raise UsageError(
@@ -52,6 +53,9 @@ def _column(name: str, values: Any, is_label: bool) -> Column:
     if not known:
         raise DataError(f"The sample has no value in column {brief(name)}: describe it by hand.")
     if not is_label:
+        pair = _no_and_yes(set(known))
+        if pair is not None:
+            return Column(name, "boolean", categories=pair, missing=missing)
         if all(_is_day(text) for text in known):
             days = [datetime.strptime(text, _DAY) for text in known]
             return Column(name, "date", min(days).strftime(_DAY), max(days).strftime(_DAY), missing=missing)  # type: ignore[arg-type]
@@ -62,6 +66,15 @@ def _column(name: str, values: Any, is_label: bool) -> Column:
     if len(words) > MAX_CATEGORIES:
         raise DataError(f"Column {brief(name)} has more than {MAX_CATEGORIES} different texts: describe it by hand.")
     return Column(name, "categorical", categories=words, missing=missing, unknown=_unknown(words, is_label))
+
+
+def _no_and_yes(words: set[str]) -> tuple[str | int, str | int] | None:
+    """The words for no and yes, as they are written, if these two are such words."""
+    for no, yes in (("0", "1"), ("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t")):
+        if len(words) == 2 and {word.lower() for word in words} == {no, yes}:
+            first, second = sorted(words, key=lambda word: word.lower() == yes)
+            return (0, 1) if no == "0" else (first, second)
+    return None
 
 
 def _range(name: str, numbers: list[float], missing: bool) -> Column:

@@ -117,9 +117,10 @@ def _parquet(table: Table, schema: Schema) -> bytes:
             columns[name] = library.array(values)
             continue
         kind = arrow_type(library, column)
+        if column.type == "boolean" and not library.types.is_boolean(kind):
+            values = [None if value is None else column.words[int(value)] for value in values]
         if library.types.is_string(kind):
-            values = list(_texts(column, table[column.name], ""))
-            values = [None if v is None else text for v, text in zip(table[column.name], values, strict=True)]
+            values = [None if value is None else str(value) for value in values]
         # a missing number is null in the file, whatever stands for it in memory
         columns[column.name] = library.array(values, type=kind, from_pandas=True)
     buffer = io.BytesIO()
@@ -135,6 +136,6 @@ def arrow_type(library: Any, column: Column) -> Any:
         return library.int64()
     if column.type == "date":
         return library.date32() if column.daily else library.timestamp("us")
-    if column.type == "boolean" and column.categories == ("false", "true"):
+    if column.is_false_or_true:
         return library.bool_()
     return library.int64() if all(isinstance(word, int) for word in column.words) else library.string()

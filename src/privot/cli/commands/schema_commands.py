@@ -57,6 +57,7 @@ def dictionary(
         '  a number or a date     {"low": 0, "high": 120}      {"low": "2024-01-01", "high": "2024-12-31"}\n'
         '  with decimals          {"type": "continuous", "low": 0, "high": 100, "decimals": 2}\n'
         '  one of a few words     {"categories": ["no", "yes"]}\n'
+        '  no or yes              {"type": "boolean", "categories": [0, 1]}, in the words of the file, no first\n'
         '  may be missing         "missing": true beside the above\n'
         '  an identifier, a text  {"use": "drop"}: nobody reads it, and what comes out is without it\n'
         '  whose a row is         {"use": "unit"}: to be given as --unit, which protects all rows of one together\n'
@@ -134,6 +135,12 @@ def propose(
     named = ", ".join(schema.labels) or "none"
     dropped = f", {len(schema.dropped)} dropped" if schema.dropped else ""
     typer.echo(f"{out}: {len(schema.columns)} columns{dropped}, {word} {named}. Read it before using it.")
+    plain = [column.name for column in schema.columns if column.categories == ("false", "true")]
+    if plain:
+        typer.echo(
+            f"Written as false and true: {', '.join(plain)}. Where the table has other words for no and yes, state "
+            'them: "categories": [0, 1].'
+        )
     if unit is not None:
         typer.echo(f"Everything of one {unit} is protected together with --unit {shlex.quote(unit)}.")
 

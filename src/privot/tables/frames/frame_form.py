@@ -103,7 +103,7 @@ def _pandas_dtype(column: Column, told: str) -> str:
         return _pandas_whole(column, told)
     if told in (CATEGORY, ORDERED):
         return told
-    if is_yes_or_no(column):
+    if column.is_false_or_true:
         return "boolean" if column.missing else "bool"
     return _pandas_whole(column, told) if has_whole_words(column) else TEXT
 
@@ -143,11 +143,6 @@ def _is_narrow(column: Column, told: str) -> bool:
 def has_whole_words(column: Column) -> bool:
     """Whether all categories are whole numbers, and no texts."""
     return all(isinstance(word, int) for word in column.words)
-
-
-def is_yes_or_no(column: Column) -> bool:
-    """Whether the column's words are false and true."""
-    return column.type == "boolean" and column.categories == ("false", "true")
 
 
 def _pandas_dtypes(frame: Any) -> dict[str, str]:

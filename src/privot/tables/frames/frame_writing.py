@@ -17,7 +17,6 @@ from privot.tables.frames.frame_form import (
     TEXT,
     FrameForm,
     decided_dtype,
-    is_yes_or_no,
 )
 from privot.tables.schema import Schema
 from privot.tables.table import Table
@@ -86,7 +85,7 @@ def _series(pandas: Any, column: Column | None, values: NDArray[Any], dtype: str
         return pandas.Series(np.array(plain, dtype="M8[s]")).astype(MOMENT)
     if column.type == "integer":
         return _of_objects(pandas, values.tolist(), dtype or ("Int64" if column.missing else "int64"))
-    if is_yes_or_no(column) and dtype not in (CATEGORY, ORDERED):
+    if column.is_false_or_true and dtype not in (CATEGORY, ORDERED):
         return _of_objects(pandas, values.tolist(), "boolean" if column.missing else "bool")
     shown = _shown(column, values)
     if dtype in (None, CATEGORY, ORDERED):

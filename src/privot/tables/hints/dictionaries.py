@@ -122,7 +122,9 @@ def _dtype_fields(dtype: str) -> dict[str, Any]:
     if lower.startswith(("float", "double")):
         return {"type": "continuous"}
     if lower.startswith("bool"):
-        return {"type": "boolean", **({"missing": True} if lower == "boolean" else {})}
+        # as pandas writes them to CSV
+        words = {"categories": ["False", "True"]}
+        return {"type": "boolean", **words, **({"missing": True} if lower == "boolean" else {})}
     if lower.startswith(("datetime64", "timestamp", "date")):
         return {"type": "date"}
     return {"type": "categorical"}
