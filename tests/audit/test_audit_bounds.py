@@ -10,6 +10,8 @@ from scipy import stats
 
 from privot.accounting import Gaussian, account
 from privot.accounting.laws import gaussian
+from privot.audit.attack import refutation
+from privot.audit.findings import Claim
 from privot.audit.statistics.discriminants import learned_scores
 from privot.audit.statistics.epsilon_bounds import (
     Rates,
@@ -22,7 +24,7 @@ from privot.audit.statistics.epsilon_bounds import (
     rate_below,
     shift_epsilon,
 )
-from privot.audit.statistics.estimates import measure
+from privot.audit.statistics.estimates import Measured, measure
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, TabulatedCurve
 
@@ -171,3 +173,21 @@ def test_arguments_are_checked() -> None:
         measure(np.zeros(3), np.zeros(3), 1e-5, 0.95)
     with pytest.raises(UsageError, match="each with a score"):
         measure(np.full(30, np.nan), np.zeros(30), 1e-5, 0.95)
+
+
+def test_a_refuted_claim_is_said_to_be_broken_where_it_is() -> None:
+    """Three times the sensitivity, few trials: nothing at the claim's δ exceeds its ε, but its curve is broken."""
+    claim = Claim.of(account(Gaussian(1.0, 1.0, Adjacency.ADD_REMOVE), 1e-5))
+    rates = Rates(0.9, 0.1)
+    seen = Measured(rates.epsilon(1e-5), rates.shift(), rates, rates, 1e-5, 0.95, 100)
+    assert seen.epsilon < claim.epsilon
+    assert claim.curve is not None
+    epsilon, claimed, shown = rates.broken_at(claim.curve)  # type: ignore[misc]
+    assert claimed == pytest.approx(claim.curve.delta(epsilon))
+    assert shown == pytest.approx(0.9 - math.exp(epsilon) * 0.1)
+    assert shown > claimed
+    said = f"at ε = {epsilon:.3g}, δ ≤ {claimed:.3g} is claimed and δ ≥ {shown:.3g} was measured"
+    assert refutation(seen, claim) == said
+    weak = Rates(0.5, 0.4)
+    assert weak.broken_at(claim.curve) is None
+    assert refutation(Measured(weak.epsilon(1e-5), weak.shift(), weak, weak, 1e-5, 0.95, 100), claim) == ""

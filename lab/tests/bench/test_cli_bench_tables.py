@@ -91,7 +91,7 @@ def test_cells_and_back_give_the_table_again(table: Path) -> None:
 
 
 def test_a_peer_that_is_not_there_or_fails_is_noted(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for code, note in (("sys.exit(3)", "dpmm is not installed"), ("sys.exit(9)", "failed (exit code 9)")):
+    for code, note in (("sys.exit(3)", "dpmm cannot be imported"), ("sys.exit(9)", "failed (exit code 9)")):
         given = [*WORDS, "--public", "--peers", fake_peer(table, code), "--methods", "aim", "--json"]
         assert run(given) == 0
         assert json.loads(capsys.readouterr().out)["rows"][0]["note"] == note

@@ -74,6 +74,16 @@ def test_the_longest_runs_are_started_first_and_those_done_are_not_started(chose
     assert len(order) == 11
 
 
+def test_a_package_that_cannot_be_imported_is_named(chosen: TableRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "PEER", Path(runs.__file__).with_name("table_peer.py"))
+    (chosen.out.parent / "pandas.py").write_text("import of_no_such_name")
+    monkeypatch.setenv("PYTHONPATH", str(chosen.out.parent))
+    left, failed = runs.run_all(replace(chosen, methods=("mst-32",), seeds=(0,)))
+    assert left == 2
+    assert all("cannot import 'of_no_such_name'" in said for said in failed)
+    assert len(failed) == 2
+
+
 def test_half_a_line_is_not_read_and_is_cut_off_by_the_next_one(chosen: TableRuns) -> None:
     first, second = ({"table": "small", "epsilon": 1.0, "method": "privot", "seed": seed} for seed in (0, 1))
     runs.append(chosen.out, first)

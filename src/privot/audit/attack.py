@@ -86,22 +86,35 @@ def run_attack(
         )
     began = time.monotonic()
     real, core = _measure(attack, runs, trials, confidence, progress)
-    refuted = any(refutes(m, attack.claim) for m in (real, core) if m is not None)
-    if refuted:
+    where = ""
+    if any(refutes(m, attack.claim) for m in (real, core) if m is not None):
         again = _measure(attack, runs, trials, max(SURE, confidence))
-        refuted = any(refutes(m, attack.claim) for m in again if m is not None)
-    return Finding(attack.name, attack.claim, attack.how, real, core, refuted, time.monotonic() - began)
+        where = next((said for m in again if m is not None and (said := refutation(m, attack.claim))), "")
+    seconds = time.monotonic() - began
+    return Finding(attack.name, attack.claim, attack.how, real, core, bool(where), seconds, where)
 
 
 def refutes(measured: Measured, claim: Claim) -> bool:
     """Whether the measurement contradicts the claim: its ε at its δ, its shift, or any point of its curve."""
+    return bool(refutation(measured, claim))
+
+
+def refutation(measured: Measured, claim: Claim) -> str:
+    """Where the measurement contradicts the claim, in words; empty if it does not.
+
+    A claim is a whole curve: it may hold at its δ, where few trials show little, and be broken at a smaller ε.
+    """
     if measured.epsilon > claim.epsilon:
-        return True
+        return f"at δ = {claim.delta:g}, ε ≤ {claim.epsilon:.4g} is claimed and ε ≥ {measured.epsilon:.4g} was measured"
+    if claim.curve is not None:
+        broken = [found for rates in (measured.free, measured.gaussian) if (found := rates.broken_at(claim.curve))]
+        if broken:
+            epsilon, claimed, shown = max(broken, key=lambda point: point[2] - point[1])
+            return f"at ε = {epsilon:.3g}, δ ≤ {claimed:.3g} is claimed and δ ≥ {shown:.3g} was measured"
     # the slack covers rounding of quantiles, not chance
     if claim.shift is not None and measured.shift > claim.shift * (1.0 + 1e-9):
-        return True
-    curve = claim.curve
-    return curve is not None and any(rates.refute(curve) for rates in (measured.free, measured.gaussian))
+        return f"a shift μ ≤ {claim.shift:.4g} is claimed and μ ≥ {measured.shift:.4g} was measured"
+    return ""
 
 
 def _measure(

@@ -78,6 +78,8 @@ class Finding:
     core: Measured | None
     refuted: bool
     seconds: float
+    where: str = ""
+    """Where on its curve a refuted claim is broken, by the trials that refute it."""
 
     @property
     def epsilon(self) -> float:
@@ -104,7 +106,11 @@ class Finding:
 
     def _repr_html_(self) -> str:
         claim, gaussian = self.claim, self.if_gaussian
-        verdict = "REFUTED" if self.refuted else "not refuted, which proves nothing: these attacks do not break it"
+        verdict = (
+            f"REFUTED: {self.where}"
+            if self.refuted
+            else "not refuted, which proves nothing: these attacks do not break it"
+        )
         return html_facts(
             f"Audit of {self.name}",
             [
@@ -136,6 +142,7 @@ class Finding:
             "real": None if self.real is None else self.real.to_dict(),
             "core": None if self.core is None else self.core.to_dict(),
             "refuted": self.refuted,
+            "refuted_where": self.where or None,
             "seconds": round(self.seconds, 2),
         }
 

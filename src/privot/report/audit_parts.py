@@ -69,6 +69,13 @@ def _attacks(fields: Mapping[str, Any]) -> list[tuple[str, float | None, float]]
     return rows[:8]
 
 
+def _verdict(found: Mapping[str, Any]) -> str:
+    if not found["refuted"]:
+        return "not refuted"
+    where = found.get("refuted_where")
+    return clean(f"REFUTED: {where}", 300) if where else "REFUTED"
+
+
 def audit_section(fields: Mapping[str, Any]) -> Section:
     """Everything that the audit found, in tables."""
     measured, checks, guesses = [], [], []
@@ -89,7 +96,7 @@ def audit_section(fields: Mapping[str, Any]) -> Section:
                 f"{words}, {100 * seen['confidence']:.0f} % sure",
                 f"{claimed['delta']:g}",
                 clean(f"{_relation(claimed)}, {claimed['standing']}", 300),
-                "REFUTED" if found["refuted"] else "not refuted",
+                _verdict(found),
             ]
         )
     for test in fields.get("membership", [])[:_MAX_ROWS]:

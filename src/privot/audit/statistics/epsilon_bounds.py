@@ -71,19 +71,26 @@ class Rates:
         return float(shifts(self.true, self.false))
 
     def refute(self, curve: Curve) -> bool:
-        """Whether a claimed curve δ(ε) is broken at *some* ε ≥ 0, in either direction.
+        """Whether a claimed curve δ(ε) is broken at *some* ε ≥ 0, in either direction."""
+        return self.broken_at(curve) is not None
+
+    def broken_at(self, curve: Curve) -> tuple[float, float, float] | None:
+        """(ε, the δ that is claimed there, the larger δ that these rates show) where a curve is broken most, if it is.
 
         The curve is a family of claims, all of which must hold; both directions use the same two rates, so testing
-        many ε adds nothing to the error.
+        many ε adds nothing to the error. δ = p − e^ε·q is what a test of these rates shows at ε.
         """
         p, q = self.true, self.false
+        found: list[tuple[float, float, float]] = []
         for high, low in ((p, q), (1.0 - q, 1.0 - p)):
             if high <= low:
                 continue
             top = math.log(high / low) if low > 0.0 else 40.0
-            if any(high > math.exp(e) * low + curve.delta(e) for e in np.linspace(0.0, min(top, 40.0), 81)):
-                return True
-        return False
+            for e in map(float, np.linspace(0.0, min(top, 40.0), 81)):
+                claimed = curve.delta(e)
+                if high > math.exp(e) * low + claimed:
+                    found.append((e, claimed, high - math.exp(e) * low))
+        return max(found, key=lambda point: point[2] - point[1], default=None)
 
 
 def epsilons(true: ArrayLike, false: ArrayLike, delta: float) -> Array:

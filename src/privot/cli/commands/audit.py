@@ -173,6 +173,9 @@ def _print_findings(findings: Findings) -> None:
         )
     if rows:
         print_table(["attack", "claimed ε ≤", "ε ≥", "if Gaussian ≥", "of what", "trials", "verdict"], rows)
+        for f in findings:
+            if isinstance(f, Finding) and f.where:
+                typer.echo(f"{f.name} is refuted {f.where}.")
         typer.echo("")
     said = [[f.name, "passed" if f.passed else "FAILED", f.detail] for f in findings if not isinstance(f, Finding)]
     if said:

@@ -18,7 +18,7 @@ import numpy as np
 from privot.errors import DataError, UsageError, brief
 from privot.tables import Schema, Table, TableCodec, read_table
 from privot_lab.bench.tables.table_comparison import MEASURES, TableComparison
-from privot_lab.bench.tables.table_peer import NOT_INSTALLED
+from privot_lab.bench.tables.table_peer import MISSING, NOT_INSTALLED
 
 METHODS = ("privot", "mst", "aim")
 HELD_OUT = 0.25
@@ -131,7 +131,12 @@ def _peer(
             with np.load(drawn) as file:
                 table, seconds = comparison.table_of(file["cells"], most, seed), float(file["seconds"])
             return TableRow(method, epsilon, seed, seconds, comparison.measure(table))
-    notes = {NOT_INSTALLED: "dpmm is not installed", -signal.SIGXCPU: f"ended after {limit} s of processor time"}
+        missing = drawn.with_suffix(MISSING)
+        package = missing.read_text(encoding="utf-8") if missing.exists() else "dpmm"
+    notes = {
+        NOT_INSTALLED: f"{package} cannot be imported",
+        -signal.SIGXCPU: f"ended after {limit} s of processor time",
+    }
     return TableRow(
         method, epsilon, seed, None, note=notes.get(done.returncode, f"failed (exit code {done.returncode})")
     )

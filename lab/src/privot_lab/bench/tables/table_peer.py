@@ -28,7 +28,9 @@ import numpy as np
 MODEL_SIZE = 80
 """Megabytes, AIM's own recommendation for comparisons."""
 NOT_INSTALLED = 3
-"""The exit code where the peer is not installed."""
+"""The exit code where the peer, or a package that it needs, cannot be imported."""
+MISSING = ".missing"
+"""The ending of the file that then holds the package's name."""
 SECONDS_BETWEEN_SAVES = 15.0
 
 
@@ -213,7 +215,9 @@ def main() -> None:
     try:
         import pandas
         from dpmm.pipelines import AIMPipeline, MSTPipeline
-    except ImportError:
+    except ImportError as error:
+        # beside what would have been drawn: the exit code says no name
+        Path(chosen.sample).with_suffix(MISSING).write_text(error.name or str(error), encoding="utf-8")
         sys.exit(NOT_INSTALLED)
     if chosen.own_seconds and (chosen.as_it_comes or chosen.state):
         parser.error("--own-seconds is for a whole fit with the faster inference, without --state")

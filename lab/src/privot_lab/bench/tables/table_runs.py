@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 
 import privot
 from privot.errors import DataError, UsageError, brief
+from privot_lab.bench.tables.table_peer import MISSING, NOT_INSTALLED
 
 PEER = Path(__file__).with_name("table_peer.py")
 STEP = [sys.executable, "-m", "privot_lab.bench.tables.table_step"]
@@ -196,6 +197,10 @@ def measures(processes: Processes, chosen: TableRuns, run: Run, held: Path) -> d
         code = processes.run(step)
         if code == -signal.SIGXCPU:
             return {"seconds": chosen.limit, "stopped": True}
+        missing = held / f"sample{MISSING}"
+        if code == NOT_INSTALLED and missing.exists():
+            name = brief(missing.read_text(encoding="utf-8"))
+            raise RuntimeError(f"{run.key}: {chosen.peers} cannot import {name}: install it there, or name another.")
         if code:
             raise RuntimeError(f"{run.key}: exit code {code} of {' '.join(step)}")
     found: dict[str, Any] = json.loads(line.read_text(encoding="utf-8"))
