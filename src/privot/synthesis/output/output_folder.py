@@ -121,7 +121,7 @@ def write_folder(
     elif synthesizer.codec is not None:
         write_drawn(synthesizer, folder / f"{tables.SYNTHETIC}{kind or '.csv'}", samples, seed, spreadsheet_safe)
         drawn = restricted_rows(synthesizer.model_, max(samples, _PICTURED), 0 if seed is None else seed)
-        drowned = tables.drowned_of(synthesizer.design_, synthesizer.release_)
+        drowned = tables.drowned_of(synthesizer.design_, synthesizer.release_, drawn[0])
         tables.write_figures(folder, *drawn, synthesizer.codec, drowned)
     else:
         write_drawn(synthesizer, folder / SYNTHETIC, samples, seed)

@@ -10,12 +10,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from privot.evaluation.schema_axes import axes_of, with_edges
 from privot.evaluation.table_figures import Coded, associations, column_shares
 from privot.jobs.released_files import write_bytes, write_json
 from privot.release import Release
 from privot.synthesis.tabular.consistent_marginals import estimate
 from privot.synthesis.tabular.expected_error import expected_errors
+from privot.synthesis.tabular.lost_links import lost_links, lost_sentences
 from privot.synthesis.tabular.table_design import TableDesign
+from privot.synthesis.tabular.table_fit import released_axes
 from privot.tables.codec import TableCodec
 from privot.tables.schema import Schema
 from privot.tables.table import Table
@@ -67,10 +70,18 @@ def write_figures(
     write_json(folder / FIGURES, figures_of(rows, labels, codec) | {"drowned": list(drowned)})
 
 
-def drowned_of(design: TableDesign, release: Release) -> list[str]:
-    """A sentence for each thing that noise drowned, for as many records as the released counts say there are."""
-    found = expected_errors(design, round(estimate(release).records)).warnings()
-    return [f"By the released counts, {sentence[0].lower()}{sentence[1:]}" for sentence in found]
+def drowned_of(design: TableDesign, release: Release, rows: NDArray[np.float64]) -> list[str]:
+    """A sentence for each thing that noise drowned, for as many records as the released counts say there are, and for
+    each link of two columns that these counts show and the synthetic `rows` lack."""
+    known = estimate(release)
+    found = expected_errors(design, round(known.records)).warnings()
+    cut = [None if a.edges is None else np.array(a.edges) for a in released_axes(release, design.codec)]
+    lost = lost_links(known, with_edges(axes_of(design.codec, compact=True), cut), rows)
+    names = [column.name for column in design.codec.features]
+    return [
+        *(f"By the released counts, {sentence[0].lower()}{sentence[1:]}" for sentence in found),
+        *lost_sentences(lost, names),
+    ]
 
 
 def figures_of(rows: NDArray[np.float64], labels: NDArray[np.int64] | None, codec: TableCodec) -> dict[str, Any]:
