@@ -98,8 +98,21 @@ def test_what_cannot_be_asked_again_is_refused(tmp_path: Path) -> None:
         vault.release_once(PrivateSketch(DESIGN, 20.0), purpose="p", secret=b"short")
     with pytest.raises(UsageError, match="suffixes are reserved"):
         vault.release_once(PrivateSketch(DESIGN, 20.0), purpose="p [once 00]", secret=SECRET)
-    with pytest.raises(UsageError, match="seed"):
-        vault.release_once(RandomProjection(2, 5.0, seed=1), purpose="p", secret=SECRET)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="drawn anew each time"):
+        vault.release_once(RandomProjection(2, 5.0), purpose="p", secret=SECRET)
+
+
+def test_a_seed_of_a_release_that_can_be_made_again_is_taken_once(tmp_path: Path) -> None:
+    vault = open_vault(tmp_path / "l", epsilon=50.0)
+    mechanism = RandomProjection(2, 5.0, seed=1)
+    first, again = (vault.release_once(mechanism, purpose="p", secret=SECRET).value for _ in range(2))
+    np.testing.assert_array_equal(first, again)  # type: ignore[arg-type]
+    assert vault.charges("") == 1
+    for other in (mechanism, RandomProjection(2, 6.0, seed=1)):
+        with pytest.raises(UsageError, match="seed 1 was already used"):
+            vault.release_once(other, purpose="p", secret=b"k" * 32)
+        with pytest.raises(UsageError, match="seed 1 was already used"):
+            vault.release(other, purpose="p")
 
 
 def test_kept_noise_is_noise() -> None:
@@ -159,8 +172,9 @@ def test_mechanisms_of_two_kinds_with_one_identity_have_their_own_noise(tmp_path
 
     vault = open_vault(tmp_path / "l", epsilon=50.0)
     assert np.abs(blocks(vault, PrivateSketch(DESIGN, 20.0)) - blocks(vault, Other(DESIGN, 20.0))).min() > 1e-6
+    nameless: Any = type("Nameless", (), {"steps": 1, "seed": None})()
     with pytest.raises(UsageError, match="identity"):
-        vault.release_once(RandomProjection(2, 5.0), purpose="p", secret=SECRET)  # type: ignore[arg-type]
+        vault.release_once(nameless, purpose="p", secret=SECRET)
 
 
 def test_kept_noise_is_no_vaults_noise() -> None:

@@ -8,13 +8,14 @@ that the events are the ones that happened is what the ledger, not the file, sta
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,10 +144,19 @@ class Release:
 
     def save(self, path: str | Path) -> None:
         """Write everything to `path` (`.npz`), whole or not at all, and on disk before it has its name."""
-        path = Path(path)
+        with writing(Path(path)) as file:
+            self._write(file)
+
+    def to_bytes(self) -> bytes:
+        """The file that `save` writes."""
+        with io.BytesIO() as file:
+            self._write(file)
+            return file.getvalue()
+
+    def _write(self, file: BinaryIO) -> None:
         arrays = self._arrays()
         facts = {"schema": SCHEMA_VERSION, "guarantee": self.guarantee.to_dict(), "public": dict(self.public)}
-        with writing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        with zipfile.ZipFile(file, "w") as archive:
             archive.writestr(_FACTS, json.dumps(facts, allow_nan=False, ensure_ascii=False))
             for member, array in arrays.items():
                 with archive.open(member + ".npy", "w", force_zip64=True) as out:

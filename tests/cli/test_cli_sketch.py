@@ -82,7 +82,7 @@ def test_a_named_ledger_pays_once_and_then_refuses(capsys, folder) -> None:
     assert run([*order, "--out", "again.sketch"]) == 4
     assert not (folder / "again.sketch").exists()
     with Ledger.open("a.ledger") as ledger:
-        assert [e.purpose.partition(" [once")[0] for e in ledger.entries()] == ["sketch a.sketch"]
+        assert [e.purpose.partition(" (release ")[0] for e in ledger.entries()] == ["sketch a.sketch"]
 
 
 def test_the_ledger_beside_the_data_pays_by_default(capsys, folder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import warnings
@@ -30,6 +31,9 @@ def main() -> None:
         # a refusal is one sentence: warnings of libraries are shown with --debug only
         warnings.simplefilter("ignore")
     interruption.interrupt_on_termination()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # a name of a file need not be text; what cannot be printed may not end what is paid for
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = run(arguments, debug)
     except KeyboardInterrupt:

@@ -114,3 +114,23 @@ def same_space(x: Any, y: Any) -> None:
 
     if x.shape[1] != y.shape[1]:
         raise DataError(f"A has {x.shape[1]} columns and B has {y.shape[1]}: both need the same columns.")
+
+
+def check_new_file(out: Path, what: str) -> None:
+    """Refuse, before anything is paid for, a name that is taken or that cannot be written."""
+    import tempfile
+
+    from privot.common.files import is_taken
+    from privot.errors import DataError, UsageError
+
+    if is_taken(out):
+        raise UsageError(f"{out} exists already: a {what} that was paid for is not overwritten.")
+    if not out.parent.is_dir():
+        raise UsageError(f"There is no folder {out.parent}: create it before the {what} is paid for.")
+    try:
+        with tempfile.NamedTemporaryFile(dir=out.parent, prefix=f".{out.name}", suffix=".part"):
+            pass
+    except (OSError, ValueError) as error:
+        # a name may hold what no file's name can
+        why = getattr(error, "strerror", None) or error
+        raise DataError(f"{out} cannot be written ({why}): nothing was paid.") from None

@@ -8,13 +8,23 @@ from pathlib import Path
 from privot.errors import UsageError
 
 
-def lock_folder(folder: Path, what: str) -> int:
-    """Keep every other process out of `folder` until this one ends; returns the descriptor that holds the lock."""
-    import fcntl
+def lock_folder(folder: Path, what: str, part: str | None = None) -> int:
+    """Keep every other process out of `folder` until this one ends; returns the descriptor that holds the lock.
 
+    With a `part` (hexadecimal digits) only those that want the same part are kept out.
+    """
     descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        import fcntl
+    except ImportError:
+        # only POSIX has it; elsewhere two processes on one folder are not kept apart
+        return descriptor
+    try:
+        if part is None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            # one byte of an endless file stands for a part
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, int(part[:15], 16))
     except OSError:
         os.close(descriptor)
         raise UsageError(f"Another process works in {folder} as this {what}: stop it first.") from None

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from privot.accounting import projection
 from privot.common import arguments
+from privot.common.interruption import finishing
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
 from privot.mechanisms import RandomProjection
@@ -152,8 +153,10 @@ def private_sliced(
     # both are asked before either pays: a refusal of the second must not cost the first
     for vault in (first, other):
         vault.check(mechanism.event(vault.facts), purpose=purpose)
-    a, b = (vault.release(mechanism, purpose=purpose, delta=delta) for vault in (first, other))
-    return compare_projections(a, b, p, seed=seed, second_is_public=public_side)
+    with finishing():
+        # an interrupt between the charge and the distance would lose what was paid for
+        a, b = (vault.release(mechanism, purpose=purpose, delta=delta) for vault in (first, other))
+        return compare_projections(a, b, p, seed=seed, second_is_public=public_side)
 
 
 def check_comparison(
@@ -165,10 +168,12 @@ def check_comparison(
     slices: int | None = None,
     p: float = 2.0,
     frame: Frame = "orthogonal",
+    directions: int | None = None,
 ) -> RandomProjection:
     """What both sides would release, refused by public facts where they do not fit; nothing is paid.
 
-    Parameters are those of `private_sliced`; σ is the smallest that meets (ε, δ).
+    Parameters are those of `private_sliced`; σ is the smallest that meets (ε, δ). `directions` is the seed of the
+    directions, for a release that is made again after a crash; a fresh one unless given.
     """
     if arguments.real("p", p, 1.0, strict=False) > 2.0:
         raise UsageError(f"A private distance is debiased for orders p from 1 to 2, got {p:g}.")
@@ -184,7 +189,7 @@ def check_comparison(
             raise UsageError(f"A private distance needs at least {MIN_RECORDS} records per side, got {side.records}.")
     k = min(SLICES, a.dim) if slices is None else slices
     plan = projection(a.dim, k, adjacency=a.adjacency, delta=delta, epsilon=epsilon, clip=a.clip, frame=frame)
-    mechanism = RandomProjection(k, plan.sigma, frame, seed=secrets.randbits(120))
+    mechanism = RandomProjection(k, plan.sigma, frame, seed=secrets.randbits(120) if directions is None else directions)
     for facts in (a, b):
         mechanism.needs.check(facts)
         mechanism.event(facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -152,6 +152,12 @@ class RandomProjection:
     def standing(self) -> Standing:
         """PROVEN: the event's own theorem is all it rests on."""
         return Standing.PROVEN
+
+    def identity(self) -> bytes:
+        """Every choice; refuses directions that are drawn anew each time."""
+        if self.seed is None:
+            raise UsageError("Directions without a seed are drawn anew each time: use release, or give a seed.")
+        return repr([(field.name, getattr(self, field.name)) for field in fields(self)]).encode()
 
     def projected(self, facts: Facts) -> int:
         """Columns of what is projected: the record's, with its label's where labels take part."""

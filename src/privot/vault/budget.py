@@ -146,8 +146,7 @@ class LedgerBudget:
             self._ledger.charge(self._data, event, purpose)
             return
         mark = f" [seed {seed}]"
-        if self._times(mark):
-            raise _used(seed)
+        self._check_unused(seed)
         self._ledger.charge(self._data, event, purpose + mark)
         # another process may have charged between the look and the charge: then neither may run
         if self._times(mark) > 1:
@@ -185,12 +184,20 @@ class LedgerBudget:
         """Whether this `mark` paid for a release before."""
         return bool(self._times(_once(mark)))
 
-    def charge_once(self, event: Event, purpose: str, mark: str) -> None:
+    def charge_once(self, event: Event, purpose: str, mark: str, seed: int | None = None) -> None:
         """Write `event` to the ledger unless this `mark` paid for it before, or let it refuse."""
         ending = _once(mark)
         # two processes at once may both charge: that over-counts, and they release the same value
-        if not self._times(ending):
-            self._ledger.charge(self._data, event, purpose + ending)
+        if self._times(ending):
+            return
+        if seed is not None:
+            self._check_unused(seed)
+            ending = f" [seed {seed}]{ending}"
+        self._ledger.charge(self._data, event, purpose + ending)
+
+    def _check_unused(self, seed: int) -> None:
+        if any(f" [seed {seed}]" in entry.purpose for entry in self._ledger.entries(self._data)):
+            raise _used(seed)
 
     def _times(self, mark: str) -> int:
         return sum(entry.purpose.endswith(mark) for entry in self._ledger.entries(self._data))

@@ -324,8 +324,8 @@ class Vault(VaultOpeners):
         budget = self.__budget
         if not isinstance(budget, LedgerBudget):
             raise UsageError("Only a ledger remembers what was paid for: give the vault a ledger.")
-        if mechanism.steps != 1 or mechanism.seed is not None or not hasattr(mechanism, "identity"):
-            raise UsageError("release_once needs a mechanism of one step, with an identity and without a seed.")
+        if mechanism.steps != 1 or not hasattr(mechanism, "identity"):
+            raise UsageError("release_once needs a mechanism of one step, with an identity.")
         mechanism.needs.check(self.__facts)
         records = hashlib.sha256(self.__records.exact_digest(budget.row_key)).hexdigest()
         return kept_noise(mechanism, secret, self.__facts, budget.data, records)
@@ -387,7 +387,7 @@ class Vault(VaultOpeners):
                 self.__budget.charge(whole, purpose, mechanism.seed)
             else:
                 assert isinstance(self.__budget, LedgerBudget)
-                self.__budget.charge_once(whole, purpose, mark)
+                self.__budget.charge_once(whole, purpose, mark, mechanism.seed)
         return step, guarantee
 
     def __repr__(self) -> str:

@@ -105,8 +105,8 @@ def compare(
     if method == "dp-swd":
         if out is not None:
             raise UsageError("--out cannot be combined with dp-swd: leave it out.")
-        made = compare_privately(sides, private, p=p, slices=slices, seed=seed)
-        return print_json(made.to_dict()) if as_json else _print_private(made)
+        show = (lambda made: print_json(made.to_dict())) if as_json else _print_private
+        return compare_privately(sides, private, p=p, slices=slices, seed=seed, show=show)
     with working("comparing", quiet=as_json) as tell:
         if method in PROTOCOLS:
             answer = compare_by_protocol(
@@ -156,7 +156,8 @@ def _print_private(made: PrivateAnswer) -> None:
             facts.append((f"privacy of {name}", "none: stated to be public"))
         else:
             paid = "nobody: this data is built in" if payer is None else str(payer)
-            facts.append((f"privacy of {name}", f"{in_words(guarantee)}; charged to {paid}"))
+            before = ", in an earlier attempt" if made.before and payer is not None else ""
+            facts.append((f"privacy of {name}", f"{in_words(guarantee)}; charged to {paid}{before}"))
     print_facts(facts)
 
 

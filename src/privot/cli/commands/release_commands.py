@@ -87,7 +87,7 @@ def count(
         UnitOptions(unit, per_unit, unit_file),
     )  # fmt: skip
     what = "count" if column is None else f"count by {column}"
-    _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
+    release_summary(asked, make, f"release {what}"[:130], partial(_print, what=what, out=out, as_json=as_json))
 
 
 @app.command()
@@ -133,7 +133,7 @@ def mean(
         UnitOptions(unit, per_unit, unit_file),
     )  # fmt: skip
     what = f"mean of {column}"
-    _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
+    release_summary(asked, make, f"release {what}"[:130], partial(_print, what=what, out=out, as_json=as_json))
 
 
 @app.command()
@@ -184,7 +184,7 @@ def histogram(
         UnitOptions(unit, per_unit, unit_file),
     )  # fmt: skip
     what = f"histogram of {column}"
-    _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
+    release_summary(asked, make, f"release {what}"[:130], partial(_print, what=what, out=out, as_json=as_json))
 
 
 @app.command()
@@ -242,7 +242,7 @@ def quantile(
         UnitOptions(unit, per_unit, unit_file),
     )  # fmt: skip
     what = f"quantiles of {column}"
-    _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
+    release_summary(asked, make, f"release {what}"[:130], partial(_print, what=what, out=out, as_json=as_json))
 
 
 def _bins(text: str | None) -> int | tuple[float, ...] | None:
@@ -268,6 +268,7 @@ def _print(made: SummaryAnswer, what: str, out: Path | None, as_json: bool) -> N
                     "ledger": None if made.ledger is None else str(made.ledger),
                     "budget_epsilon": made.budget,
                     "spent_epsilon": made.spent,
+                    "paid_before": made.before,
                     "guarantee": summary(release.guarantee),
                 }
             )
@@ -291,7 +292,8 @@ def _print(made: SummaryAnswer, what: str, out: Path | None, as_json: bool) -> N
         facts.append(("charged to", "nobody: this data is built in"))
     else:
         left = f"ε = {number(made.spent, 4)} of {number(made.budget, 4)} at its δ is spent"
-        facts.append(("charged to", f"{made.ledger}; {left}"))
+        before = ", in an earlier attempt: this is the release that it paid for" if made.before else ""
+        facts.append(("charged to", f"{made.ledger}{before}; {left}"))
     if out is not None:
         facts.append(("kept in", str(out)))
     print_facts(facts)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from privot.common.interruption import written
 from privot.errors import StoppedError
-from privot.jobs.release_once import SALT_SUFFIX
 
 if TYPE_CHECKING:
     from privot.jobs.job import Job
@@ -106,6 +105,8 @@ def telling(command: str, job: Job, spent: Callable[[str], int]) -> Iterator[Non
 
 
 def _told(command: str, job: Job, spent: Callable[[str], int]) -> str:
+    from privot.jobs.release_once import SALT_SUFFIX
+
     paid, again = spent(job.any_mark), _again(command, job.folder)
     if not paid:
         return f"Interrupted: nothing was paid. Start it with: {again}"

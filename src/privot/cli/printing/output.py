@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +21,22 @@ if TYPE_CHECKING:
 def print_json(answer: Mapping[str, Any]) -> None:
     """`answer` as the one JSON object on standard output; numbers that JSON cannot express become null."""
     typer.echo(json.dumps(_expressible(answer), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+@contextmanager
+def in_one_piece() -> Iterator[None]:
+    """What is printed within is written at the end, all of it; `OSError` says why it cannot be.
+
+    For an answer that was paid for: it is delivered once all of it is written, and not before.
+    """
+    with io.StringIO() as held:
+        with redirect_stdout(held):
+            yield
+        text = held.getvalue()
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "it is closed")
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def keep_json(answer: Mapping[str, Any], path: Path) -> None:

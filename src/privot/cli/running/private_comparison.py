@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import secrets
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from os.path import realpath
@@ -14,6 +17,7 @@ from privot.cli.records import load_points, same_space
 if TYPE_CHECKING:
     from privot.cli.running.comparisons import Sides
     from privot.federation.private_distance import PrivateSliced
+    from privot.ledger import Ledger
     from privot.vault import Vault
 
 UNIT = "one record"
@@ -47,6 +51,8 @@ class PrivateAnswer:
 
     found: PrivateSliced
     payers: tuple[Path | None, Path | None]
+    before: bool = False
+    """Whether an earlier attempt paid."""
 
     def to_dict(self) -> dict[str, Any]:
         """The answer of the command, as plain JSON types."""
@@ -67,15 +73,30 @@ class PrivateAnswer:
             "unit": UNIT,
             "guarantee": {"a": sides[0], "b": sides[1]},
             "ledger": dict(zip("ab", (None if p is None else str(p) for p in self.payers), strict=True)),
+            "paid_before": self.before,
         }
 
 
-def compare_privately(sides: Sides, asked: PrivateOptions, *, p: float, slices: int | None, seed: int) -> PrivateAnswer:
-    """Check everything, charge the ledger of every private side, and compare what was released."""
+def compare_privately(
+    sides: Sides,
+    asked: PrivateOptions,
+    *,
+    p: float,
+    slices: int | None,
+    seed: int,
+    show: Callable[[PrivateAnswer], None],
+) -> None:
+    """Check everything, charge the ledger of every private side, compare what was released, and `show` it.
+
+    A comparison that was paid for and not shown by an earlier attempt is shown at no further cost.
+    """
+    from privot.cli.printing.output import in_one_piece
     from privot.common.arguments import check_delta, check_epsilon
     from privot.errors import UsageError
-    from privot.federation.private_distance import private_sliced
+    from privot.jobs.release_once import delivering
+    from privot.opening import MAX_TEXT
     from privot.vault import Vault
+    from privot.vault.budget import row_digests
 
     _check(sides, asked)
     assert asked.epsilon is not None
@@ -98,6 +119,7 @@ def compare_privately(sides: Sides, asked: PrivateOptions, *, p: float, slices: 
     with ExitStack() as stack:
         vaults: list[Vault] = []
         payers: list[Path | None] = []
+        books: list[Ledger] = []
         for data, each, trial, hidden in zip((sides.first, sides.second), held, trials, private, strict=True):
             if not hidden or (data in ledgers.BUILT_IN and asked.ledger is None):
                 # public: there is nobody whose budget could be spent
@@ -108,18 +130,81 @@ def compare_privately(sides: Sides, asked: PrivateOptions, *, p: float, slices: 
             fresh = terms if own or asked.new_records else None
             vaults.append(ledgers.open_vault(book, terms=fresh, new_records=asked.new_records, where=data, **each))
             payers.append(book.path)
+            books.append(book)
         if all(private) and payers[0] is not None and payers[0] == payers[1]:
             raise UsageError("Both sides are guarded by one ledger: a private distance needs two data sets.")
-        order = (1, 0) if asked.public == "a" else (0, 1)
-        other: Any = vaults[order[1]] if asked.public is None else held[order[1]]["x"]
-        purpose = f"compare dp-swd {held[0]['label'][:60]} and {held[1]['label'][:60]}"
-        found = private_sliced(vaults[order[0]], other, purpose=purpose, **how)
-    if asked.public == "a":
-        from dataclasses import replace
+        paying = _Paying(vaults, held, asked, how)
+        if not books:
+            # nobody's budget is spent, so nothing has to be kept
+            return show(_answer(paying.make(None, paying.choose()), asked, payers))
+        names = [books[0].fingerprint({"x": row_digests(each["x"])}) for each in held]
+        path = ledgers.kept_place(books[0], ["dp-swd", names, asked.clip, asked.adjacency, asked.public, how])
+        with (
+            delivering(
+                path, paying.choose, paying.make, charged=paying.charged, what="comparison", most=MAX_TEXT
+            ) as kept,
+            in_one_piece(),
+        ):
+            show(_answer(kept.content, asked, payers, kept.before))
 
-        guarantees, public = found.guarantees[::-1], {**found.public, "records": found.public["records"][::-1]}
-        found = replace(found, guarantees=(guarantees[0], guarantees[1]), public=public)
-    return PrivateAnswer(found, (payers[0], payers[1]))
+
+class _Paying:
+    """The two releases and what follows from them, as one text that is kept until it is shown."""
+
+    def __init__(
+        self, vaults: list[Vault], held: list[dict[str, Any]], asked: PrivateOptions, how: dict[str, Any]
+    ) -> None:
+        self.vaults = vaults[::-1] if asked.public == "a" else vaults
+        self.public, self.how = asked.public is not None, how
+        self.purpose = f"compare dp-swd {held[0]['label'][:30]} and {held[1]['label'][:30]}"
+
+    def choose(self) -> dict[str, str]:
+        """The seed of the directions, public and fresh: both sides, and both attempts after a kill, have the same."""
+        return {"directions": str(secrets.randbits(120))}
+
+    def charged(self, mark: str) -> int:
+        """How many of the two releases were charged under `mark`."""
+        return sum(vault.charges(mark) for vault in self.vaults if vault.ledger is not None)
+
+    def make(self, secret: bytes | None, chosen: Mapping[str, Any]) -> bytes:
+        """Pay for both sides, and compare what they release."""
+        from privot.federation.private_distance import check_comparison, compare_projections
+        from privot.jobs.release_once import MARK, release_marked
+
+        how = {name: self.how[name] for name in ("epsilon", "delta", "slices", "p")}
+        mechanism = check_comparison(*self.vaults, **how, directions=int(chosen["directions"]))
+        purpose, delta = self.purpose, self.how["delta"]
+        # both are asked before either pays: a refusal of the second must not cost the first
+        for vault in self.vaults:
+            if vault.ledger is None or not vault.charges(chosen[MARK]):
+                vault.check(mechanism.event(vault.facts), purpose=purpose)
+        first, second = (
+            vault.release(mechanism, purpose=purpose, delta=delta)
+            if vault.ledger is None or secret is None
+            else release_marked(vault, mechanism, secret, chosen, purpose=purpose, delta=delta)
+            for vault in self.vaults
+        )
+        found = compare_projections(first, second, self.how["p"], seed=self.how["seed"], second_is_public=self.public)
+        plain = {name: value for name, value in vars(found).items() if name != "guarantees"}
+        return json.dumps(plain | {"guarantees": [g and g.to_dict() for g in found.guarantees]}).encode()
+
+
+def _answer(content: bytes, asked: PrivateOptions, payers: list[Path | None], before: bool = False) -> PrivateAnswer:
+    """The answer that `_Paying` made, with the sides in the order in which they were named."""
+    from privot.accounting import read_guarantee
+    from privot.federation.private_distance import PrivateSliced
+    from privot.opening import parse_json
+
+    said = parse_json(content.decode(), "what is kept of a comparison")
+    guarantees = [None if g is None else read_guarantee(json.dumps(g)) for g in said["guarantees"]]
+    public = dict(said["public"])
+    if asked.public == "a":
+        guarantees, public["records"] = guarantees[::-1], public["records"][::-1]
+    low, high = said["interval"]
+    found = PrivateSliced(
+        **(said | {"interval": (low, high), "public": public, "guarantees": (guarantees[0], guarantees[1])})
+    )
+    return PrivateAnswer(found, (payers[0], payers[1]), before)
 
 
 def _check(sides: Sides, asked: PrivateOptions) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from privot.cli import ledgers
 from privot.cli.partitioned_input import PartitionOptions, expect_ledger, named_ledger, pass_bar
-from privot.cli.records import load_points, stated
+from privot.cli.records import check_new_file, load_points, stated
 from privot.cli.sketch_files import check_one_design, public_design
 from privot.cli.table_input import NO_UNIT, UnitOptions
 
@@ -69,7 +68,7 @@ def release_sketch(options: SketchOptions) -> SketchAnswer:
 
     o = options
     check_epsilon(o.epsilon), check_delta(o.delta)
-    _check_place(o.out)
+    check_new_file(o.out, "sketch")
     span = check_one_design(o.prototypes, o.value_range, o.radius)
     facts = stated(o.classes, o.shape)
     o.units.check(None, o.adjacency, o.data if o.words is None else "text")
@@ -158,35 +157,7 @@ def _paid(
         known["unit"] = np.frombuffer(told.encode("utf-8", "surrogatepass"), dtype=np.uint8)
     name = book.fingerprint(known)
     folder = book.path.with_name(book.path.name + ".sketches")
-    with due(vault, order, folder, name, f"sketch {o.out.name}") as found:
-        _deliver(found.sketch, o.out, signing)
+    plain = "".join(letter if letter.isprintable() else "?" for letter in o.out.name)
+    with due(vault, order, folder, name, f"sketch {plain[:100]}") as found:
+        found.put(o.out, lambda out: found.sketch.save(out, signing))
         return found.sketch, found.before
-
-
-def _check_place(out: Path) -> None:
-    """Refuse, before anything is paid for, a name that is taken or that cannot be written."""
-    from privot.common.files import is_taken
-    from privot.errors import DataError, UsageError
-
-    if is_taken(out):
-        raise UsageError(f"{out} exists already: a sketch that was paid for is not overwritten.")
-    if not out.parent.is_dir():
-        raise UsageError(f"There is no folder {out.parent}: create it before the sketch is paid for.")
-    try:
-        with tempfile.NamedTemporaryFile(dir=out.parent, prefix=f".{out.name}", suffix=".part"):
-            pass
-    except OSError as error:
-        raise DataError(f"{out} cannot be written ({error.strerror}): nothing was paid.") from None
-
-
-def _deliver(made: Sketch, out: Path, signing: Ed25519PrivateKey | None) -> None:
-    """Write the sketch; where that fails, say that it is paid for and kept."""
-    from privot.errors import DataError
-
-    try:
-        made.save(out, signing)
-    except OSError as error:
-        raise DataError(
-            f"{out} cannot be written ({error.strerror}): the sketch is paid for and kept beside the ledger, so run "
-            "the command again, with another --out if needed, which costs nothing more."
-        ) from None

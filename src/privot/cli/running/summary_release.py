@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from privot.cli import ledgers
 from privot.cli.partitioned_input import PartitionOptions, expect_ledger, named_ledger, pass_bar
-from privot.cli.records import read_records, stated
+from privot.cli.records import check_new_file, read_records, stated
 from privot.cli.table_input import NO_UNIT, UnitOptions, open_codec, table_facts, table_records
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger
-    from privot.mechanisms import Mechanism
+    from privot.mechanisms.mechanism import Identified
     from privot.partitions import PartitionedSource
     from privot.release import Release
     from privot.tables import TableCodec
@@ -50,6 +50,12 @@ class SummaryAnswer:
     ledger: Path | None = None
     budget: float | None = None
     spent: float | None = None
+    before: bool = False
+    """Whether an earlier attempt paid."""
+
+
+Show = Callable[[SummaryAnswer], None]
+"""Prints an answer."""
 
 
 def column_of(text: str) -> int | str:
@@ -57,8 +63,11 @@ def column_of(text: str) -> int | str:
     return int(text) if text.isdecimal() and len(text) < 10 else text
 
 
-def release_summary(options: SummaryOptions, make: Callable[..., Mechanism], purpose: str) -> SummaryAnswer:
-    """Check everything, charge the ledger of the data, and release what `make`(epsilon=…, delta=…) states."""
+def release_summary(options: SummaryOptions, make: Callable[..., Identified], purpose: str, show: Show) -> None:
+    """Check everything, charge the ledger of the data, release what `make`(epsilon=…, delta=…) states, and `show` it.
+
+    A release that was paid for and neither shown nor written by an earlier attempt is shown at no further cost.
+    """
     from privot.common.arguments import check_delta, check_epsilon
 
     o = options
@@ -67,7 +76,8 @@ def release_summary(options: SummaryOptions, make: Callable[..., Mechanism], pur
         check_delta(o.delta)
     if o.budget is not None:
         check_epsilon(o.budget)
-    _check_out(o.out)
+    if o.out is not None:
+        check_new_file(o.out, "release")
     o.units.check(o.schema, o.adjacency, o.data)
     codec = open_codec(o.schema, o.units)
     held = _held(o, codec)
@@ -78,18 +88,23 @@ def release_summary(options: SummaryOptions, make: Callable[..., Mechanism], pur
         if source is not None:
             stack.enter_context(pass_bar(source, o.quiet))
             expect_ledger(source, place)
-        return _released(o, make, purpose, codec, held, None if public else place)
+        _release(o, make, purpose, codec, held, None if public else place, show)
 
 
-def _released(
+def _release(
     o: SummaryOptions,
-    make: Callable[..., Mechanism],
+    make: Callable[..., Identified],
     purpose: str,
     codec: TableCodec | None,
     held: dict[str, Any],
     place: Path | None,
-) -> SummaryAnswer:
-    """The release, paid by the ledger at `place`; None where the data belong to nobody."""
+    show: Show,
+) -> None:
+    """Release and show, paid by the ledger at `place`; None where the data belong to nobody."""
+    from privot.cli.printing.output import in_one_piece
+    from privot.jobs.release_once import delivering, release_marked
+    from privot.opening import max_unpacked
+    from privot.release import Release
     from privot.vault import Vault
 
     delta = o.delta if o.delta is not None else _known_delta(place, held)
@@ -100,19 +115,34 @@ def _released(
     mechanism.event(trial.facts)
     if place is None:
         # the data is public: there is nobody whose budget could be spent
-        return SummaryAnswer(_kept(trial.release(mechanism, purpose=purpose), o.out), codec)
+        made = trial.release(mechanism, purpose=purpose)
+        if o.out is not None:
+            made.save(o.out)
+        return show(SummaryAnswer(made, codec))
     # partitions lie beside no ledger, so their first release names a new one
     partitioned = "y" not in held
     with ledgers.paying_ledger(o.data, o.ledger, Path(o.data), may_be_new=partitioned) as (book, own):
         terms = (o.budget or o.epsilon, delta) if own or o.new_records else None
         _check_budget(o, book, held)
         vault = ledgers.open_vault(book, terms=terms, new_records=o.new_records, where=o.data, **held)
-        release = _kept(vault.release(mechanism, purpose=purpose, delta=delta), o.out)
+
+        def pay(secret: bytes, chosen: Mapping[str, Any]) -> bytes:
+            return release_marked(vault, mechanism, secret, chosen, purpose=purpose, delta=delta).to_bytes()
+
         name = _fingerprint(book, held)
-        budget, spent = book.budget(name), book.spent(name)
-        assert budget is not None
-        assert spent is not None
-        return SummaryAnswer(release, codec, book.path, budget.epsilon, spent.epsilon())
+        asked = [name, repr(vault.facts), delta, mechanism.identity().hex()]
+        path = ledgers.kept_place(book, asked)
+        with (
+            delivering(path, dict, pay, charged=vault.charges, what="release", most=max_unpacked()) as kept,
+            in_one_piece(),
+        ):
+            release = Release.load(path, inside=path.parent)
+            budget, spent = book.budget(name), book.spent(name)
+            assert budget is not None
+            assert spent is not None
+            show(SummaryAnswer(release, codec, book.path, budget.epsilon, spent.epsilon(), kept.before))
+            if o.out is not None:
+                kept.put(o.out, release.save)
 
 
 def _held(o: SummaryOptions, codec: TableCodec | None) -> dict[str, Any]:
@@ -182,22 +212,3 @@ def _fingerprint(book: Any, held: dict[str, Any]) -> str:
     from privot.vault.budget import account_name
 
     return account_name(book, held["x"])
-
-
-def _check_out(out: Path | None) -> None:
-    """Refuse, before anything is paid, a name that is taken or lies nowhere."""
-    from privot.common.files import is_taken
-    from privot.errors import UsageError
-
-    if out is None:
-        return
-    if is_taken(out):
-        raise UsageError(f"{out} exists already: a release that was paid for is not overwritten.")
-    if not out.parent.is_dir():
-        raise UsageError(f"There is no folder {out.parent}: create it before the release is paid for.")
-
-
-def _kept(release: Release, out: Path | None) -> Release:
-    if out is not None:
-        release.save(out)
-    return release

@@ -5,23 +5,18 @@ It reaches records only through the vault, and sends nothing itself.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from privot.accounting import Event, Gaussian, calibrate
-from privot.common.files import private_folder, sync
-from privot.common.private_files import lock_folder
-from privot.errors import DataError
 from privot.federation.sketches.signed_sketch import Sketch, sketch_of
 from privot.federation.sketches.sketch_order import Order
 from privot.federation.wire.messages import MAX_BYTES
-from privot.jobs.release_once import KEPT_SUFFIX, write_once
+from privot.jobs.release_once import delivering, release_marked
 from privot.mechanisms import PrivateSketch
-from privot.opening import read_bytes
 from privot.vault import Vault
 
 SUFFIX = ".paid"
@@ -33,6 +28,8 @@ class Due:
 
     sketch: Sketch
     before: bool
+    put: Callable[[Path, Callable[[Path], object]], None]
+    """put(place, write): deliver it to a file."""
 
 
 @contextmanager
@@ -40,26 +37,9 @@ def due(vault: Vault, order: Order, folder: Path, data: str, purpose: str) -> It
     """The ordered sketch, for the block to deliver; deleted when the block succeeds, kept when it fails.
 
     `data` names the records and, if the order has classes, their labels: other records give another sketch. A sketch
-    that was paid for and not delivered stays in the private `folder`; the same order finds it there at no further cost.
-    The steps on disk are secret → charge → sketch → secret removed → delivered → sketch removed, so one charge never
-    gives two releases.
+    that was paid for and not delivered stays in the private `folder`; the same order finds it there at no further cost
+    (`privot.jobs.release_once`).
     """
-    private_folder(folder)
-    lock = lock_folder(folder, "owner")
-    try:
-        path = folder / f"{order.digest()[:32]}-{data[:16]}{SUFFIX}"
-        before = path.exists()
-        content = read_bytes(path, most=MAX_BYTES, inside=folder) if before else _made(vault, order, path, purpose)
-        # a kill may have left it beside a sketch that is whole
-        path.with_suffix(KEPT_SUFFIX).unlink(missing_ok=True)
-        yield Due(Sketch.from_bytes(content), before)
-        path.unlink()
-        sync(folder)
-    finally:
-        os.close(lock)
-
-
-def _made(vault: Vault, order: Order, path: Path, purpose: str) -> bytes:
     bound = order.design.sensitivity(order.adjacency)
 
     def choose() -> dict[str, float]:
@@ -71,12 +51,9 @@ def _made(vault: Vault, order: Order, path: Path, purpose: str) -> bytes:
 
     def make(secret: bytes, chosen: Mapping[str, Any]) -> bytes:
         mechanism = PrivateSketch(order.design, chosen["sigma"])
-        return sketch_of(vault.release_once(mechanism, purpose=purpose, secret=secret, delta=order.delta)).to_bytes()
+        made = release_marked(vault, mechanism, secret, chosen, purpose=purpose, delta=order.delta)
+        return sketch_of(made).to_bytes()
 
-    try:
-        return write_once(path, choose, make)
-    except OSError as error:
-        raise DataError(
-            f"{path.parent} cannot be written ({error.strerror}): make room there and order the same sketch again; "
-            "if it was paid for already, that costs nothing more."
-        ) from None
+    path = folder / f"{order.digest()[:32]}-{data[:16]}{SUFFIX}"
+    with delivering(path, choose, make, charged=vault.charges, what="sketch", most=MAX_BYTES) as kept:
+        yield Due(Sketch.from_bytes(kept.content), kept.before, kept.put)

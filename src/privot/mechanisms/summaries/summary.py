@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any
@@ -53,6 +53,10 @@ class Summary(Once):
     def standing(self) -> Standing:
         """PROVEN: the Gaussian mechanism's own theorem is all it rests on."""
         return Standing.PROVEN
+
+    def identity(self) -> bytes:
+        """Which number it is, and every choice."""
+        return repr([type(self).__name__, *((f.name, getattr(self, f.name)) for f in fields(self))]).encode()
 
     @property
     def reach(self) -> float:
