@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections import Counter
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,13 @@ def test_synth_writes_its_folder_and_sampling_needs_only_the_folder(capsys: Any,
     assert list(table) == ["age", "city", "ill"]
     assert table.rows == 80
     place.codec.encode(table)
+    # the pictures are of these rows, and of no others
+    shown = {c["name"]: c for c in json.loads((out / "figures.json").read_text())["columns"]}
+    for name in ("city", "ill"):
+        counted = Counter("missing" if v in (None, "") else str(v) for v in table[name])
+        assert dict(zip(shown[name]["words"], shown[name]["shares"], strict=True)) == {
+            word: counted[word] / 80 for word in shown[name]["words"]
+        }
     # resuming what is finished pays nothing and reads no data; neither does sampling
     place.data.unlink()
     before = (out / "synthetic.csv").read_bytes()

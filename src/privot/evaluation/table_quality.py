@@ -217,9 +217,9 @@ def _cells(table: Table, codec: TableCodec, most: int | None) -> dict[str, NDArr
     out = {}
     for column, axis in zip(codec.features, axes_of(codec, compact=True), strict=True):
         cell = axis.index(rows, None)
-        if most is not None and column.is_number and axis.cells > most:
-            gone = cell == axis.cells - 1 if column.missing else np.zeros(len(cell), dtype=bool)
-            cell = np.where(gone, most, cell * most // axis.cells)
+        known = axis.cells - column.missing
+        if most is not None and column.is_number and known > most:
+            cell = np.where(cell == known, most, cell * most // known)
         out[column.name] = cell
     if labels is not None and codec.schema.label is not None:
         out[codec.schema.label] = labels

@@ -19,6 +19,7 @@ from privot.synthesis.related import related_folder as related
 from privot.synthesis.tabular import table_folder as tables
 from privot.synthesis.tabular.restricted_rows import restricted_rows
 from privot.tables.related_codec import RelatedCodec
+from privot.transport.slice_directions import fresh_seed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from privot.synthesis.synthesizer import Synthesizer
 
 SYNTHETIC = "synthetic.npz"
-_PICTURED = 10_000
-"""Synthetic rows that the picture of a table is drawn from, at least."""
+_JUDGED = 10_000
+"""Synthetic rows that links of columns are judged by, at least."""
 _TRIED = 10
 """Samples for every image of the grid where a labeller says what they are."""
 
@@ -116,13 +117,20 @@ def write_folder(
     rows = None
     if isinstance(synthesizer.codec, RelatedCodec):
         kinds = kind if isinstance(kind, Mapping) else None
+        # the pictures are of the same draw
+        seed = fresh_seed() if seed is None else seed
         rows = write_drawn(synthesizer, folder, samples, seed, spreadsheet_safe, kinds=kinds)
-        related.write_figures(folder, synthesizer.model_, max(samples, _PICTURED), 0 if seed is None else seed)
+        related.write_figures(folder, synthesizer.model_, samples, seed)
     elif synthesizer.codec is not None:
-        write_drawn(synthesizer, folder / f"{tables.SYNTHETIC}{kind or '.csv'}", samples, seed, spreadsheet_safe)
-        drawn = restricted_rows(synthesizer.model_, max(samples, _PICTURED), 0 if seed is None else seed)
-        drowned = tables.drowned_of(synthesizer.design_, synthesizer.release_, drawn[0])
-        tables.write_figures(folder, *drawn, synthesizer.codec, drowned)
+        made, _ = synthesizer.sample(samples, seed=seed, frame="table")
+        tables.write_drawn(folder / f"{tables.SYNTHETIC}{kind or '.csv'}", made, synthesizer.codec, spreadsheet_safe)
+        # pictures of the rows that are handed on, and of no others
+        rows_made, labels = synthesizer.codec.encode(made, compact=True)
+        judged = rows_made
+        if samples < _JUDGED:
+            judged, _ = restricted_rows(synthesizer.model_, _JUDGED, 0 if seed is None else seed)
+        drowned = tables.drowned_of(synthesizer.design_, synthesizer.release_, judged)
+        tables.write_figures(folder, rows_made, labels, synthesizer.codec, drowned)
     else:
         write_drawn(synthesizer, folder / SYNTHETIC, samples, seed)
         _write_grid(synthesizer, folder, seed)
