@@ -87,6 +87,8 @@ def test_of_many_categories_the_most_frequent_are_drawn_and_the_rest_is_counted(
     assert "c19" in words(drawn)
     assert "c0 " not in words(drawn) + " "
     assert "others (6) 7.9 %" in words(drawn), "15/190"
+    hidden = [*([0.3 / 19] * 19), 0.7 / 14], [0.06] * 14 + [0.0] * 6
+    assert "Most frequent: c19, 5.0 %" in column_bars("code", [f"c{k}" for k in range(20)], *hidden, None).description
     longer = column_bars("code", [f"c{k}" for k in range(20)], [0.5 * s for s in shares], None, None, others=280)
     assert "others (286) 53.9 %" in words(longer)
 

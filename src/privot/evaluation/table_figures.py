@@ -79,6 +79,9 @@ def column_shares(made: Coded, real: Coded | None = None) -> list[dict[str, Any]
         else:
             words = [str(word) for word in column.words] + (["missing"] if column.missing else [])
             kept = commonest(ours if beside is None else np.maximum(ours, beside), MAX_WORDS)
+            if np.argmax(ours) not in kept:
+                # the page names it
+                kept[-1] = np.argmax(ours)
             fields |= {"words": [words[k] for k in kept], "others": len(words) - len(kept)}
         fields["shares"] = [float(v) for v in ours[kept]]
         if beside is not None:

@@ -112,6 +112,9 @@ def column_bars(
     order = list(range(size))
     if ends is None and size > MAX_BARS:
         order = sorted(order, key=lambda k: -max(made_of[k], 0.0 if real is None else real[k]))[:MAX_BARS]
+        first = max(range(size), key=lambda k: made_of[k])
+        # of synthetic rows the commonest is named, however common others are in real ones
+        order = order if first in order else [*order[:-1], first]
     apart = "" if distance is None else f" Total variation between synthetic and real: {distance:.3f}."
     bars = [(words[k] if ends is None else "", made_of[k], None if real is None else real[k]) for k in order]
     most = max(bars, key=lambda bar: bar[1], default=None)
