@@ -2,7 +2,7 @@
 
 Run as a program it plays them all, or those whose names hold a word that is given, and prints the table of the results:
 
-    python tests/game/played_jobs.py [WORD …]
+    python tests/game/played_jobs.py [WORD …] [postgresql://…] [tcp://… (a Dask scheduler)]
 """
 
 from __future__ import annotations
@@ -171,13 +171,16 @@ def of_server(address: str) -> Job:
     return partitioned("PostgreSQL", address, partial(postgresql, address), *QUERY)
 
 
-OF_DASK = (
-    partitioned("Parquet parts on Dask", "parts/*.parquet", partial(parts, form="parquet"), "--engine", "dask"),
-    partitioned(
-        "units in CSV parts on Dask", "parts/*.csv", partial(parts, form="csv", unit=True), "--engine", "dask", *UNIT,
-        adjacency=UNITS,
-    ),
-)  # fmt: skip
+def of_dask(address: str) -> tuple[Job, ...]:
+    """Partitions that the workers of a running Dask scheduler read, of records and of units."""
+    asked = ["--engine", "dask", "--scheduler", address]
+    parquet, csv = (partial(parts, form="parquet"), partial(parts, form="csv", unit=True))
+    return (
+        partitioned("Parquet parts on Dask", "parts/*.parquet", parquet, *asked),
+        partitioned("CSV parts by unit on Dask", "parts/*.csv", csv, *asked, *UNIT, adjacency=UNITS),
+    )
+
+
 KINDS = (
     Job("synth of a table by unit", UNITS, units, commands(synth("data.csv", *UNIT))),
     Job("synth of related tables", FAMILY, related, commands([*RELATED, "--out", "made"])),
@@ -435,8 +438,14 @@ ALL = (*FAST, *FRAMES, *MORE_FRAMES, *SLOW)
 
 
 def main() -> None:
-    """Play all jobs that are named, and print what came out."""
-    wanted = [job for job in ALL if not sys.argv[1:] or any(word in job.name for word in sys.argv[1:])]
+    """Play all jobs that are named, and those on servers of which the address is given, and print what came out."""
+    servers = [word for word in sys.argv[1:] if "://" in word]
+    words = [word for word in sys.argv[1:] if word not in servers]
+    wanted = (
+        [] if servers and not words else [job for job in ALL if not words or any(word in job.name for word in words)]
+    )
+    for address in servers:
+        wanted += [of_server(address)] if address.startswith("postgresql") else of_dask(address)
     print(HEAD)
     for job in wanted:
         with tempfile.TemporaryDirectory() as folder:

@@ -56,9 +56,9 @@ def test_neighbours_on_a_server_cannot_either(postgresql: str, tmp_path: Path) -
 
 def needed(job: Job) -> None:
     """Skip where a library is missing."""
-    for name in ("pandas", "Polars", "Dask"):
+    for name in ("pandas", "Polars"):
         if name in job.name:
-            pytest.importorskip("distributed" if name == "Dask" else name.lower())
+            pytest.importorskip(name.lower())
 
 
 # --- planted faults: each is seen, and called by its name
