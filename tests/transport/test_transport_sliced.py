@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from privot.errors import ConvergenceError, DataError, UsageError
 from privot.transport import _sliced, draw_directions, exact, max_sliced, sliced, wasserstein_1d
+from privot.transport.device_directions import _orthonormal, draw_on_device
+from privot.transport.slice_directions import fresh_seed
 
 rng = np.random.default_rng(1)
 
@@ -173,3 +175,56 @@ def test_bad_directions_are_refused() -> None:
         sliced(x, x, p=0.5)
     with pytest.raises(UsageError):
         sliced(x, x, smoothed=(1.0, 3))
+
+
+@pytest.mark.parametrize(("dim", "slices"), [(1, 3), (2, 11), (5, 3), (30, 100)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_frames_drawn_on_the_device_are_orthonormal(dim: int, slices: int, dtype: torch.dtype) -> None:
+    U = draw_on_device(dim, slices, "orthogonal", fresh_seed(), torch.device("cpu"), dtype)
+    assert U.shape == (dim, slices)
+    assert U.dtype == dtype
+    for part in U.split(dim, 1):
+        torch.testing.assert_close(part.T @ part, torch.eye(part.shape[1], dtype=dtype), rtol=0.0, atol=1e-6)
+
+
+def test_frames_drawn_on_the_device_follow_haars_law() -> None:
+    cpu, wide = torch.device("cpu"), torch.float64
+    U = draw_on_device(3, 60_000, "orthogonal", 1 << 127, cpu, wide).T.reshape(-1, 3, 3)
+    # of a Haar matrix E trace = 0, E trace² = 1, and an entry is uniform on [−1, 1] in three dimensions
+    trace = U.diagonal(dim1=1, dim2=2).sum(1)
+    assert abs(float(trace.mean())) < 4 / len(U) ** 0.5
+    assert float(trace.square().mean()) == pytest.approx(1.0, abs=0.06)
+    for i in range(3):
+        for j in range(3):
+            levels = torch.sort(U[:, i, j]).values
+            gap = (levels + 1) / 2 - torch.arange(1, len(U) + 1, dtype=wide) / len(U)
+            assert float(gap.abs().max()) < 2.2 / len(U) ** 0.5
+    assert abs(float(torch.linalg.det(U).mean())) < 4 / len(U) ** 0.5
+
+
+def test_nearly_singular_frames_are_orthonormal_too() -> None:
+    flat = torch.randn(2, 6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    flat[0, :, 5] = flat[0, :, 4] + 1e-13 * flat[0, :, 5]
+    q = _orthonormal(flat, 1e-14)
+    assert float((q.mT @ q - torch.eye(6)).abs().max()) < 1e-13
+    assert float((q.mT @ flat).diagonal(dim1=1, dim2=2).min()) > 0.0
+
+
+def test_directions_nobody_chose_are_new_and_can_be_had_again() -> None:
+    x, y = rng.normal(size=(20, 4)), rng.normal(size=(20, 4))
+    first, second = sliced(x, y, slices=10), sliced(x, y, slices=10)
+    assert first.value != second.value
+    assert sliced(x, y, slices=10, seed=first.details["seed"]).value == first.value
+    with pytest.raises(UsageError):
+        sliced(x, y, slices=True)
+    chosen = draw_directions(4, 10, "orthogonal", 3)
+    assert sliced(x, y, slices=10, seed=3).value == sliced(x, y, directions=chosen).value
+
+
+def test_orthonormal_frames_lower_the_variance_of_the_default_call() -> None:
+    x, y = rng.normal(size=(60, 6)), rng.normal(size=(60, 6)) * np.arange(1, 7)
+    spread = {
+        frame: np.var([sliced(x, y, slices=6, frame=frame).value ** 2 for _ in range(150)])
+        for frame in ("orthogonal", "independent")
+    }
+    assert spread["orthogonal"] < 0.5 * spread["independent"]

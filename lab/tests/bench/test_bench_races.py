@@ -13,10 +13,11 @@ def test_bench_transport_measures_all_libraries_and_draws(capsys, tmp_path):
     assert run(["bench", "transport", "--sizes", "20", "--device", "cpu", "--out", str(tmp_path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {(r["job"], r["who"]) for r in found["rows"]} >= {
+        *((f"typed d={dim}", who) for dim in (2, 64, 784) for who in ("privot", "PyTorch", "POT", "POT 1000")),
         ("sliced", "privot"),
-        ("sliced", "privot default"),
+        ("sliced", "privot checked"),
         ("sliced", "PyTorch"),
-        ("sinkhorn", "privot default"),
+        ("sinkhorn", "privot checked"),
         ("sliced", "floor"),
         ("sliced", "POT"),
         ("sinkhorn", "privot"),
@@ -28,7 +29,7 @@ def test_bench_transport_measures_all_libraries_and_draws(capsys, tmp_path):
     reached = next(r["error"] for r in found["rows"] if r["job"] == "sinkhorn" and r["who"] == "privot")
     assert reached <= asked * 1.01 + 1e-6
     assert all(
-        key.startswith(("job", "n", "times", "default_times", "over")) for ratio in found["ratios"] for key in ratio
+        key.startswith(("job", "n", "times", "checked_times", "over")) for ratio in found["ratios"] for key in ratio
     )
     assert (tmp_path / "transport.png").exists()
     assert json.loads((tmp_path / "transport.json").read_text())["rows"] == found["rows"]

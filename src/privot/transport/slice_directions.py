@@ -29,9 +29,14 @@ def fresh_seed() -> int:
     return secrets.randbits(SEED_BITS - 1) | 1 << (SEED_BITS - 1)
 
 
+def drawn_fresh(seed: int) -> bool:
+    """Whether a seed came from `fresh_seed`, rather than from somebody who chose it."""
+    return bool(seed >> (SEED_BITS - 1))
+
+
 def check_own_seed(seed: int) -> int:
     """`seed`, if it is one that somebody may choose: not one that an earlier draw recorded."""
-    if check_seed(seed) >> (SEED_BITS - 1):
+    if drawn_fresh(check_seed(seed)):
         raise UsageError(
             f"A seed of 2^{SEED_BITS - 1} or more was drawn for another release: choose your own, or none."
         )

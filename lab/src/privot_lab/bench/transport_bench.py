@@ -1,8 +1,11 @@
 """Benchmarks transport against other libraries: value *and* gradient, all in one run, on random points.
 
 `seconds`: many calls in a row, the best round, privot without the check for NaN; all must reach the same accuracy.
-`single`: the median of single calls, each waited for; "privot default" is privot with default arguments (for Sinkhorn a
-tolerance of 1e-6, tighter than what the others reach).
+`single`: the median of single calls, each waited for; "privot checked" looks for NaN besides (for Sinkhorn with the
+default tolerance of 1e-6, tighter than what the others reach).
+
+Typed: `sliced(x, y)` with nothing else, beside POT's own default call (50 directions, independent), POT asked for as
+many directions as privot's 1,000, and four lines of PyTorch that draw 1,000 independent ones. Value alone.
 
 Sliced: the same points and directions for all; the floor is the matrix products and sorts alone, PyTorch the direct
 implementation in four lines. Sinkhorn: GeomLoss runs at its default scaling, its L1 marginal error is measured, and all
@@ -29,6 +32,7 @@ from privot.transport import sinkhorn, sliced
 from privot_lab.bench.clock import race, seconds, singles
 
 SLICED_DIM, SINKHORN_DIM, CLASSES, SLICES = 784, 794, 10, 1000
+TYPED_DIMS = (2, 64, 784)
 MAX_FOR_PEERS = {"sliced": 100_000, "sinkhorn": 10_000}
 """Largest sizes for other libraries: beyond these they run out of memory or take too long."""
 
@@ -54,6 +58,23 @@ def sliced_pair(n: int, device: torch.device, slices: int = SLICES) -> tuple[Ten
     y = (torch.rand(n, SLICED_DIM, generator=generator) + 0.1).to(device)
     u = torch.nn.functional.normalize(torch.randn(SLICED_DIM, slices, generator=generator), dim=0).to(device)
     return x, y, u
+
+
+def _typed_ways(n: int, dim: int, device: torch.device) -> Iterator[tuple[str, Callable[[], object]]]:
+    generator = torch.Generator().manual_seed(n)
+    x = torch.rand(n, dim, generator=generator).to(device)
+    y = (torch.rand(n, dim, generator=generator) + 0.1).to(device)
+
+    def plain() -> object:
+        u = torch.nn.functional.normalize(torch.randn(dim, SLICES, device=device), dim=0)
+        return ((x @ u).sort(0).values - (y @ u).sort(0).values).square().mean().sqrt()
+
+    yield "privot", lambda: sliced(x, y).value
+    yield "PyTorch", plain
+    if find_spec("ot"):
+        ot = _import_without_output("ot")
+        yield "POT", lambda: ot.sliced_wasserstein_distance(x, y)
+        yield "POT 1000", lambda: ot.sliced_wasserstein_distance(x, y, n_projections=SLICES)
 
 
 def _sliced_ways(n: int, device: torch.device) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -83,7 +104,7 @@ def _sliced_ways(n: int, device: torch.device) -> Iterator[tuple[str, Callable[[
         return torch.autograd.grad(gaps.square().mean().sqrt(), leaf)
 
     yield "privot", ours
-    yield "privot default", default
+    yield "privot checked", default
     yield "floor", floor
     if n <= MAX_FOR_PEERS["sliced"]:
         yield "PyTorch", plain
@@ -201,7 +222,7 @@ def _default(x: Tensor, y: Tensor, reg: float) -> _Way:
 
     found = run()
     f, g = found.potentials
-    return _Way("privot default", run, _marginal_error(f, g, x, y, reg), f"{found.iterations} iterations, tol 1e-6")
+    return _Way("privot checked", run, _marginal_error(f, g, x, y, reg), f"{found.iterations} iterations, tol 1e-6")
 
 
 def _ours_direct(x: Tensor, y: Tensor, reg: float, target_error: float) -> _Way:
@@ -276,18 +297,24 @@ def _ott(x: Tensor, y: Tensor, reg: float, target_error: float) -> float | None:
 def measure(
     sizes: list[int],
     device: torch.device,
-    jobs: tuple[str, ...] = ("sliced", "sinkhorn"),
+    jobs: tuple[str, ...] = ("typed", "sliced", "sinkhorn"),
     share: float = 0.05,
     report: Callable[[BenchRow], None] = lambda row: None,
 ) -> dict[str, Any]:
     """All rows, as plain JSON types; `report` is called with each finished row. `share` is reg over the mean cost."""
-    unknown = set(jobs) - {"sliced", "sinkhorn"}
+    unknown = set(jobs) - {"typed", "sliced", "sinkhorn"}
     if unknown or not sizes or min(sizes) < 2:
-        raise UsageError("Expected jobs among sliced and sinkhorn, and sizes of at least 2.")
+        raise UsageError("Expected jobs among typed, sliced and sinkhorn, and sizes of at least 2.")
     rows: list[BenchRow] = []
     for job in jobs:
         for n in sizes:
-            if job == "sliced":
+            if job == "typed":
+                for dim in TYPED_DIMS:
+                    named = dict(_typed_ways(n, dim, device))
+                    for who, single in zip(named, singles(list(named.values()), device), strict=True):
+                        rows.append(BenchRow(f"typed d={dim}", n, who, single, None, single=single))
+                        report(rows[-1])
+            elif job == "sliced":
                 ways = dict(_sliced_ways(n, device))
                 calls = list(ways.values())
                 for who, spent, single in zip(ways, race(calls, device), singles(calls, device), strict=True):
@@ -323,9 +350,9 @@ def ratios(rows: list[BenchRow]) -> list[dict[str, Any]]:
         times = {f"times_faster_than_{who}": s / here["privot"] for who, s in peers.items()}
         if "privot direct" in here:
             times |= {f"times_faster_directly_than_{who}": s / here["privot direct"] for who, s in peers.items()}
-        if "privot default" in alone:
-            own = alone["privot default"]
-            times |= {f"default_times_faster_than_{who}": alone[who] / own for who in peers if who in alone}
+        if "privot checked" in alone:
+            own = alone["privot checked"]
+            times |= {f"checked_times_faster_than_{who}": alone[who] / own for who in peers if who in alone}
         if "floor" in here:
             times["over_the_floor"] = here["privot"] / here["floor"]
         found.append({"job": job, "n": n, **times})
