@@ -490,7 +490,9 @@ def test_a_schema_is_proposed_from_public_hints_only(capsys: Any, place: Place) 
     dictionary.write_text(json.dumps(hints), encoding="utf-8")
     base = ["schema", "propose", "--out", str(out)]
     assert run([*base, "--header", str(place.data), "--dictionary", str(dictionary), "--label", "ill", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"schema": str(out), "columns": 3, "label": "ill", "labels": ["ill"]}
+    assert json.loads(capsys.readouterr().out) == {
+        "schema": str(out), "columns": 3, "label": "ill", "labels": ["ill"], "dropped": [], "unit": None,
+    }  # fmt: skip
     schema = Schema.load(out)
     assert schema.names == ("age", "city", "ill")
     assert schema["age"].range == (0.0, 120.0)

@@ -12,9 +12,9 @@ import pytest
 
 from privot import Vault
 from privot.cli import run
-from privot.cli.running import sketch_release
 from privot.errors import DataError
 from privot.federation import Sketch
+from privot.jobs.release_once import Kept
 
 pytestmark = pytest.mark.slow
 
@@ -224,7 +224,7 @@ def test_a_sketch_that_was_paid_is_found_again_in_another_order_of_the_file(
         raise DataError("The disk is full.")
 
     with monkeypatch.context() as broken:
-        broken.setattr(sketch_release, "_deliver", full_disk)
+        broken.setattr(Kept, "put", full_disk)
         assert run(made) == 3
     order = dice.permutation(300)
     np.savez(tmp_path / "a.npz", x=x[order], who=who[order])
@@ -254,7 +254,7 @@ def test_arrays_without_such_an_array_are_refused(tmp_path: Path, capsys: pytest
 
 def test_a_dry_run_tells_the_error_for_the_unit(place: Path, capsys: pytest.CaptureFixture[str]):
     worst = []
-    for more in ((), UNIT):
+    for more in (["--unit", "patient_id", "--per-unit", "1"], UNIT):
         assert synth(place, "never", *more, "--records", "400", "--dry-run", "--json") == 0
         (found,) = json.loads(capsys.readouterr().out)["errors"]
         worst.append(max(column["error"] for column in found["columns"]))

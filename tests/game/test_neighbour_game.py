@@ -17,6 +17,7 @@ from played_jobs import FAST, FRAMES, MORE_FRAMES, SLOW, SUMMARIES, of_server
 from privot.mechanisms.summaries import count, mean
 from privot.mechanisms.table_counts import marginals
 from privot.noise import SystemNoise, noisy_counts
+from privot.noise.kept_noise import KeptNoise
 from privot.noise.noise_source import KeyedNoise
 from privot.release import Release
 from privot.vault import Vault
@@ -89,7 +90,8 @@ def test_noise_that_is_too_weak_is_measured(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_noise_that_is_used_again_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SystemNoise, "_key", lambda self: bytes(32))
+    for noise in (SystemNoise, KeptNoise):
+        monkeypatch.setattr(noise, "_key", lambda self: bytes(32))
     lost(MEAN, tmp_path, "uses noise of an earlier one again")
 
 

@@ -6,7 +6,7 @@ import json
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import bombs
@@ -21,6 +21,7 @@ from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.opening import csv_rows, limits
 from privot.opening.archives import read_arrays
+from privot.opening.csv_lines import CsvRows
 from privot.tables import Column, Schema, TableCodec, encode_file, read_chunks, read_table
 
 LIMIT = "more than the 512 MiB that are read"
@@ -135,7 +136,13 @@ def test_a_csv_file_is_bounded_by_its_values_and_not_by_its_text_alone(
 
 def test_a_csv_file_is_refused_before_any_of_it_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.csv.gz", bombs.gzip_bomb(b"1,2\n" * (1 << 10), 1 << 17, b'a,"b"\n'))
-    monkeypatch.setattr("privot.opening.csv_lines.CsvRows.__iter__", lambda rows: pytest.fail("it was parsed"))
+    lines = CsvRows.__iter__
+
+    def header_alone(rows: CsvRows) -> Iterator[tuple[int, list[str]]]:
+        yield next(iter(lines(rows)))
+        pytest.fail("it was parsed")
+
+    monkeypatch.setattr(CsvRows, "__iter__", header_alone)
     schema = Schema((Column("a", "integer", 0, 3), Column("b", "integer", 0, 3)))
     monkeypatch.setenv(limits.UNPACKED_VARIABLE, "500000")
     for reads in (load, read_table, lambda path: encode_file(path, TableCodec(schema))):

@@ -152,8 +152,13 @@ def test_the_environment_of_a_worker_does_not_move_rows_of_postgresql(
     """Each part is read by a worker with other settings: every row must still lie in exactly one of them."""
     query = (
         "SELECT n % 100 AS age, n / 7.0::float8 AS income, (TIMESTAMPTZ '2001-01-01 00:30+00' + n * INTERVAL '1 day')"
-        "::date AS born, (n * INTERVAL '1 hour')::text AS stay FROM generate_series(1, 200) AS n"
+        "::date AS born, (n * INTERVAL '1 hour')::text AS stay FROM numbers_to_200"
     )
+    from adbc_driver_postgresql.dbapi import connect
+
+    with connect(postgresql) as held, held.cursor() as cursor:
+        cursor.execute("CREATE TABLE IF NOT EXISTS numbers_to_200 AS SELECT n FROM generate_series(1, 200) AS n")
+        held.commit()
 
     class Unlike:
         """Workers in different places of the world."""

@@ -39,7 +39,8 @@ def read_header(path: str | Path) -> list[str]:
 
 def _names_in(address: str | Path) -> list[str]:
     if is_parquet(Path(address)):
-        return [str(name) for name in _open_parquet(address).schema_arrow.names]
+        # no row group is looked at: a file may have none
+        return [str(name) for name in _open_parquet(address, []).schema_arrow.names]
     return next(_csv_lines(address, held=None))[1]
 
 
