@@ -12,7 +12,7 @@ import pytest
 
 import privot.synthesis
 
-ALLOWED = {"facts", "check", "release", "stream", "ledger", "charges", "frame_form"}
+ALLOWED = {"facts", "reserve", "release", "stream", "ledger", "charges", "frame_form"}
 """All public: `frame_form` is the kind and the dtypes of a DataFrame, as far as no record decides them."""
 READERS = {"getattr", "setattr", "hasattr", "vars", "dir", "object", "inspect", "gc", "eval", "exec"}
 HOME = Path(privot.synthesis.__file__).parent

@@ -76,6 +76,11 @@ def test_bench_accounting_agrees_with_its_peers(capsys, monkeypatch):
         if row["renyi"] is not None:
             assert row["renyi"] == pytest.approx(row["renyi_opacus"], rel=1e-6)
             assert row["losses"] < row["renyi"]
+    for row in found["filter"]:
+        # what is promised of whoever chooses costs no less than what happened, and Gaussians nothing more
+        assert row["composed"] <= row["filter"] * (1.0 + 1e-4)
+        if "Gaussians" in row["jobs"]:
+            assert row["filter"] == pytest.approx(row["composed"], rel=1e-4)
     # what is printed is what was measured; measuring once is enough
     monkeypatch.setattr("privot_lab.bench.accounting_bench.measure_accounting", lambda *, calibrations: found)
     assert run(["bench", "accounting", "--no-calibrations"]) == 0

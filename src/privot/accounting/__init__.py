@@ -26,6 +26,7 @@ from privot.accounting.events import (
     event_from_dict,
 )
 from privot.accounting.planning import Plan, embedding, gradient, laplace, projection
+from privot.accounting.privacy_filter import PrivacyFilter
 from privot.accounting.pure import pure_epsilon
 from privot.accounting.sampling import FixedSize, Poisson
 from privot.accounting.units import for_unit
@@ -45,6 +46,7 @@ __all__ = [
     "PerUnit",
     "Plan",
     "Poisson",
+    "PrivacyFilter",
     "PrivacyLossAccountant",
     "Projection",
     "Renyi",

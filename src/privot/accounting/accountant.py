@@ -189,6 +189,40 @@ def _delta(steps: Steps, epsilon: float) -> float:
     return min(composed, rdp.delta(_renyi_total(steps), epsilon) + rdp.failure(steps))
 
 
+def closed_shift(event: Event) -> float | None:
+    """µ where `event` is exactly a Gaussian mechanism with that shift, else None."""
+    return _gaussian_shift(tuple(leaves(event)))
+
+
+@lru_cache(maxsize=32)
+def _deltas(steps: Steps, epsilons: tuple[float, ...]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    points = np.array(epsilons)
+    if any(isinstance(event, Unbounded) for event, _ in steps):
+        return np.ones(len(points))
+    shift = _gaussian_shift(steps)
+    if shift is not None:
+        return gaussian.delta(shift, points)
+    single = _single_projection(steps)
+    if single is not None:
+        return np.array([min(1.0, _single_delta(single, e)) for e in epsilons])
+    compositions = _compositions(steps)
+    found = np.ones(len(points))
+    if compositions is not None:
+        with suppress(ConvergenceError):
+            found = np.asarray(np.max([c.deltas(points) for c in compositions], axis=0))
+    if compositions is None or epsilons[-1] >= _LARGE_EPSILON:
+        renyi, failure = _renyi_total(steps), rdp.failure(steps)
+        found = np.minimum(found, [rdp.delta(renyi, e) + failure for e in epsilons])
+    # one array answers many
+    found.setflags(write=False)
+    return found
+
+
+def deltas(event: Event, epsilons: Sequence[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Proven δ of `event` at each of `epsilons` ≥ 0, rising: a whole curve for little more than one point of it."""
+    return _deltas(tuple(leaves(event)), tuple(map(float, epsilons)))
+
+
 @dataclass(frozen=True)
 class EventCurve:
     """The privacy curve of events, counted when asked."""

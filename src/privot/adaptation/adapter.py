@@ -86,8 +86,6 @@ class DomainAdapter(PrivateEstimator):
         What was spent; None where nothing was released.
     charged_, lost_
         The number of blocks that were charged, and how many of them were lost.
-    stopped_
-        Whether the budget refused before all blocks were paid for.
     """
 
     def __init__(
@@ -203,7 +201,7 @@ class DomainAdapter(PrivateEstimator):
         learner.run_block(stream, None, lambda release: None, progress)
         learner.public_steps(learner.total, progress, None)
         self._use(design, learner)
-        self.guarantee_, self.charged_, self.lost_, self.stopped_ = stream.guarantee, 1, 0, False
+        self.guarantee_, self.charged_, self.lost_ = stream.guarantee, 1, 0
         return self
 
     def baseline(self, facts: Facts, source: Source, *, progress: Progress | None = None) -> DomainAdapter:
@@ -313,7 +311,6 @@ class DomainAdapter(PrivateEstimator):
         guarantee = training.run(progress)
         self._use(training.learner.design, training.learner)
         self.guarantee_, self.charged_, self.lost_ = guarantee, training.charged, training.lost
-        self.stopped_ = training.stopped
         return self
 
     def _use(self, design: AdaptationDesign, learner: AnyLearner) -> None:
@@ -360,7 +357,7 @@ class DomainAdapter(PrivateEstimator):
     def save(self, folder: str | Path) -> None:
         """Write model.safetensors, config.json and guarantee.json: all that predicting needs."""
         self._check_fitted()
-        adapted = Adapted(self.design_, self.guarantee_, self.losses_, self.charged_, self.lost_, self.stopped_)
+        adapted = Adapted(self.design_, self.guarantee_, self.losses_, self.charged_, self.lost_)
         adapted.checks = self.checks_
         write_model(Path(folder), adapted, self.networks_)
 
@@ -381,7 +378,7 @@ class DomainAdapter(PrivateEstimator):
         )  # fmt: skip
         made.design_, made.networks_, made.guarantee_ = design, networks, adapted.guarantee
         made.losses_, made.charged_, made.lost_ = adapted.losses, adapted.charged, adapted.lost
-        made.stopped_, made.checks_, made.stand_in_ = adapted.stopped, adapted.checks, None
+        made.checks_, made.stand_in_ = adapted.checks, None
         return made
 
     guarantee_: Guarantee | None
@@ -392,7 +389,6 @@ class DomainAdapter(PrivateEstimator):
     losses_: list[float]
     charged_: int
     lost_: int
-    stopped_: bool
 
 
 def _no_vault() -> Vault:

@@ -39,7 +39,6 @@ class Adapted:
     losses: list[float]
     charged: int
     lost: int
-    stopped: bool
     checks: Checks | TableChecks | None = None
     """What the method stand-in found before it used its stand-in."""
 
@@ -60,7 +59,6 @@ def write_model(folder: Path, adapted: Adapted, networks: Networks | Committee) 
         "losses": [float(f"{v:.6g}") for v in adapted.losses],
         "charged": adapted.charged,
         "lost": adapted.lost,
-        "stopped": adapted.stopped,
         "released": adapted.guarantee is not None,
     }
     if adapted.checks is not None:
@@ -104,7 +102,6 @@ def read_adapted(folder: Path) -> Adapted:
             [float(v) for v in learned["losses"]],
             int(learned["charged"]),
             int(learned["lost"]),
-            bool(learned.get("stopped", False)),
             None if learned.get("checks") is None else kind(**{n: float(v) for n, v in learned["checks"].items()}),
         )
     except (KeyError, TypeError, RuntimeError, OSError) as error:
@@ -150,7 +147,6 @@ def write_report(folder: Path) -> Path:
     facts += [("blocks charged", str(adapted.charged)), ("of those lost", str(adapted.lost))]
     found = {} if adapted.checks is None else adapted.checks.to_dict()
     facts += [(f"check, {name}", f"{value:.3g}") for name, value in found.items()]
-    facts += [("stopped", "the budget had no room for more blocks")] if adapted.stopped else []
     return write_adaptation_pages(
         folder,
         guarantee,

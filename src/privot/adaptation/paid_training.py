@@ -7,10 +7,11 @@ counts in the guarantee, and it is not run again unless it is explicitly paid fo
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from privot.accounting import account
@@ -18,7 +19,7 @@ from privot.accounting.events import of_standing
 from privot.adaptation.learner import Learner, Progress
 from privot.adaptation.stand_in.stand_in_learner import StandInLearner
 from privot.adaptation.stand_in.table_learner import TableLearner
-from privot.errors import BudgetError, DataError, LostReleaseError
+from privot.errors import DataError, LostReleaseError
 from privot.guarantee import Guarantee, Standing
 from privot.jobs.blocks import check_block, counted_anew, paid_block
 from privot.jobs.charges import Spent, check_charged, counted
@@ -48,8 +49,8 @@ class PaidTraining:
     lost: int = 0
     block: Guarantee | None = None
     """The guarantee of one block."""
-    stopped: bool = False
-    """Whether the budget refused before all blocks were paid."""
+    run_mark: str = field(default_factory=lambda: f"(run {secrets.token_hex(8)}")
+    """What every charge of a training without a job carries."""
 
     def run(self, progress: Progress | None = None) -> Guarantee | None:
         """Train to the end; the guarantee of everything that was charged, None if nothing was charged."""
@@ -66,8 +67,7 @@ class PaidTraining:
         vault: list[Vault] = []
         if s.method != "source":
             for number in range(learner.done, s.blocks):
-                if not self._block(number, vault, progress):
-                    break
+                self._block(number, vault, progress)
         learner.after(progress, keep)
         self._keep()
         learner.networks.eval()
@@ -88,16 +88,28 @@ class PaidTraining:
         return replace(account(event, design.delta), assumptions=self.block.assumptions)
 
     def _mark(self, number: int | None = None) -> str:
-        if self.job is None:
-            return "" if number is None else f"(block {number + 1})"
-        return f"(job {self.job.name}, block " + ("" if number is None else f"{number + 1})")
+        of = self.run_mark if self.job is None else self.job.any_mark
+        return f"{of}, block " + ("" if number is None else f"{number + 1})")
 
-    def _block(self, number: int, vault: list[Vault], progress: Progress | None) -> bool:
-        """Run or resume one block; False when the budget refuses it."""
+    def _reserve(self, vault: Vault) -> None:
+        """Charge whole what the blocks to come cost, or let the budget refuse them before one of them is paid."""
+        design = self.learner.design
+        left = design.settings.blocks - self.learner.done
+        if left > 1:
+            mechanism = self.learner.mechanism()
+            event = of_standing(design.cost(mechanism, left), mechanism.standing)
+            mark = self._mark()
+            purpose = (
+                f"adaptation by {design.settings.method} {mark}s {self.learner.done + 1} to {design.settings.blocks})"
+            )
+            vault.reserve(event, purpose=purpose, mark=mark, allow_unproven=self.allow_unproven)
+
+    def _block(self, number: int, vault: list[Vault], progress: Progress | None) -> None:
+        """Run or resume one block."""
         with ExitStack() as held:
-            return self._pay_block(number, vault, progress, held)
+            self._pay_block(number, vault, progress, held)
 
-    def _pay_block(self, number: int, vault: list[Vault], progress: Progress | None, held: ExitStack) -> bool:
+    def _pay_block(self, number: int, vault: list[Vault], progress: Progress | None, held: ExitStack) -> None:
         """The same; `held` delays interrupts from the charge until the releases are kept or used."""
         learner, design = self.learner, self.learner.design
         path = None if self.job is None or design.settings.releases_per_block != 1 else kept_release(self.job, number)
@@ -119,7 +131,7 @@ class PaidTraining:
                 )
             learner.done, self.lost = number + 1, self.lost + 1
             self._keep()
-            return True
+            return
         else:
             if not vault:
                 vault.append(self.open_vault())
@@ -128,18 +140,11 @@ class PaidTraining:
             self._keep()
             mechanism = learner.mechanism()
             learner.rehearse(mechanism)
+            self._reserve(vault[0])
             purpose = f"adaptation by {design.settings.method} {self._mark(number)}"
-            try:
-                stream = held.enter_context(
-                    paid_block(
-                        vault[0], mechanism, purpose=purpose, delta=design.delta, allow_unproven=self.allow_unproven
-                    )
-                )
-            except BudgetError:
-                if not learner.done:
-                    raise
-                self.stopped = True
-                return False
+            stream = held.enter_context(
+                paid_block(vault[0], mechanism, purpose=purpose, delta=design.delta, allow_unproven=self.allow_unproven)
+            )
             self.charged += 1
             self.block = stream.guarantee
 
@@ -159,7 +164,6 @@ class PaidTraining:
         self._keep()
         if path is not None and not learner.keeps_release:
             path.unlink(missing_ok=True)
-        return True
 
     def _check(self, block: Guarantee) -> None:
         """Refuse a block that was charged as another event than the design's."""

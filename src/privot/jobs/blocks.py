@@ -1,9 +1,9 @@
 """Blocks: a long training is cut into blocks of equal steps, and each block is charged before its first release.
 
-Equal steps compose to the same ε however they are grouped, so B charges of T/B steps cost what one charge of T steps
-costs. The ledger is then the durable record of what may have left the vault, and a resumed job trusts nothing else:
-every block in the ledger counts as released, whether or not its steps were used. Synthesis and adaptation pay for
-their blocks here; each decides itself what it keeps on disk between blocks.
+All blocks together are reserved before the first, as one event, and their charges draw on that: B charges of T/B steps
+cost what one charge of T steps costs. The ledger is then the durable record of what may have left the vault, and a
+resumed job trusts nothing else: every block in the ledger counts as released, whether or not its steps were used.
+Synthesis and adaptation pay for their blocks here; each decides itself what it keeps on disk between blocks.
 """
 
 from __future__ import annotations

@@ -95,12 +95,14 @@ class DirectPayments:
 
     vault: Vault
     terms: Terms
+    mark: str = ""
+    """What the purpose of every charge carries, where the run has reserved what it costs."""
     folder: None = None
     name: str = ""
 
     def release(self, make: Make, check: Check, part: str = "") -> tuple[Release, int]:
         """A fresh release, charged once."""
-        purpose = f"{self.terms.purpose}, {part}" if part else self.terms.purpose
+        purpose = self._marked(f"{self.terms.purpose}, {part}" if part else self.terms.purpose)
         return _released(self.vault, make(), purpose, self.terms), 1
 
     def charged_blocks(self) -> int:
@@ -113,11 +115,14 @@ class DirectPayments:
     @contextmanager
     def block(self, mechanism: Mechanism) -> Iterator[Stream]:
         """Charge one more block."""
-        terms = self.terms
+        terms, purpose = self.terms, self._marked(self.terms.purpose)
         with paid_block(
-            self.vault, mechanism, purpose=terms.purpose, delta=terms.delta, allow_unproven=terms.allow_unproven
+            self.vault, mechanism, purpose=purpose, delta=terms.delta, allow_unproven=terms.allow_unproven
         ) as stream:
             yield stream
+
+    def _marked(self, purpose: str) -> str:
+        return f"{purpose} {self.mark}" if self.mark else purpose
 
 
 @dataclass

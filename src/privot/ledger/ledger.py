@@ -1,10 +1,8 @@
-"""The ledger itself: budgets are set once; a charge is counted by the accountant and written first; so is a raise.
+"""The ledger itself: budgets are set once; a charge passes the budget's filter and is written first; so is a raise.
 
 It may read events and files beside its own; it never sees a record except to take its fingerprint, and it
 draws no noise. One file guards one data set: other records in it have to be stated to be new, and the statement is
-sealed like every row. *Formal guarantee:* when `charge` returns, the row is on disk, and the accountant's ε of all
-rows of that data set at the budget's δ is at most the budget's ε. A process that dies at any moment leaves
-either no row or a row that counts; it can only over-count.
+sealed like every row. What the ledger promises stands with `Ledger`; why it holds, in `accounting.privacy_filter`.
 """
 
 from __future__ import annotations
@@ -20,12 +18,11 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from privot.accounting import account
 from privot.accounting.events import Event
 from privot.common import interruption
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.files import sync
-from privot.errors import BudgetError, DataError, UsageError
+from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency, Guarantee
 from privot.ledger import chain
 from privot.ledger.anchor import Anchor
@@ -38,22 +35,36 @@ from privot.ledger.ledger_rows import (
     CHARGE,
     HEADER,
     RAISE,
+    RESERVE,
     Budget,
     Entry,
+    Reservation,
     Row,
     as_budget,
     as_entry,
+    as_reservation,
     canonical,
+    charge_body,
+    charged,
     check_fingerprint,
     check_note,
     checked_grouping,
-    event_to_body,
     now,
-    row_event,
 )
 from privot.ledger.refusal import other_records, refusal
-from privot.ledger.sqlite_store import SCHEMA_VERSION, UNIT_VERSION, Store
-from privot.ledger.tally import budget_of, budgets_of, charges_of, check_relation, entries_of, events_of, together
+from privot.ledger.sqlite_store import FILTER_VERSION, SCHEMA_VERSION, UNIT_VERSION, Store
+from privot.ledger.tally import (
+    Draws,
+    budget_of,
+    budgets_of,
+    charges_of,
+    entries_of,
+    filter_of,
+    is_older,
+    offered,
+    reservations_of,
+    spent_of,
+)
 
 
 class Ledger:
@@ -67,8 +78,10 @@ class Ledger:
     Notes
     -----
     Formal guarantees:
-      * when `charge` returns, the row is on disk, and the accountant's ε of all rows of that data set at the budget's δ
-        is at most the budget's ε;
+      * when `charge` or `reserve` returns, the row is on disk;
+      * all releases of a data set that were charged, whoever chose them and whatever earlier releases led to them, are
+        together (ε, δ)-differentially private with the budget's ε and δ: the ledger is a privacy filter
+        (`privot.accounting.privacy_filter`), which is more than composing what happened to be charged would prove;
       * a process that dies at any moment leaves either no row or a row that counts: it can only over-count;
       * a row that was changed, removed or put in is found, by a keyed hash chain and an anchor beside the file. An
         attacker who has the key file can forge both.
@@ -241,7 +254,7 @@ class Ledger:
                     if tables:
                         terms["tables"] = sorted(check_fingerprint(table) for table in tables)
                     if unit is not None:
-                        self._store.raise_version()
+                        self._store.raise_version(UNIT_VERSION)
                     row = self._append(rows, BUDGET, fingerprint, canonical(terms), label)
             if budget is None:
                 self._anchor(row)
@@ -291,32 +304,57 @@ class Ledger:
     def charge(self, fingerprint: str, event: Event, purpose: str) -> Entry:
         """Charge a data set for `event`, which may be released once this has returned and not before.
 
-        Raises `BudgetError`, naming the entries that spent the budget, and writes nothing when the
-        accountant's total of all earlier events and this one exceeds the budget, is infinite, or is under
-        another adjacency or for another unit.
+        It takes nothing of the budget where a `reserve` of the same job covers it. Raises `BudgetError`, naming the
+        entries that spent the budget, and writes nothing when `event` does not pass the budget's filter, costs an
+        infinite ε, or is under another adjacency or for another unit.
         """
+        row = self._write(CHARGE, fingerprint, event, purpose)
+        assert row is not None
+        return as_entry(row)
+
+    def reserve(self, fingerprint: str, event: Event, purpose: str, mark: str) -> Reservation | None:
+        """Charge whole, before its first release, all that a job may release under the charges that carry `mark`.
+
+        A job that pays in blocks or parts is then one event to the filter, which costs least; its charges draw on what
+        is reserved and take nothing more. What is never charged stays reserved. A mark reserves once: a second time
+        only what goes beyond it is checked, and the answer is None. Raises `BudgetError` as `charge` does, and then
+        writes nothing.
+        """
+        check_note("mark", mark)
+        if mark not in purpose:
+            raise UsageError("The purpose of a reservation carries the mark of the charges that will draw on it.")
+        row = self._write(RESERVE, fingerprint, event, purpose, mark)
+        return None if row is None else as_reservation(row)
+
+    def check(self, fingerprint: str, event: Event, purpose: str) -> None:
+        """Refuse what the budget would refuse to `charge` now, and write nothing."""
+        offer = offered(self._snapshot(), check_fingerprint(fingerprint), event, purpose, Draws.WHOLE)
+        if not offer.fits:
+            raise refusal(offer, event, purpose)
+
+    def _write(self, kind: str, fingerprint: str, event: Event, purpose: str, mark: str = "") -> Row | None:
+        """The row that charges or reserves `event`; None where the job has reserved before."""
         check_fingerprint(fingerprint)
         check_note("purpose", purpose)
-        body = event_to_body(event)
+        # refuses an event that cannot be written down
+        charge_body(event, None)
+        row: Row | None = None
         with self._turn:
             with self._store.writing():
                 rows = self._rows()
-                budget, earlier, total = _with(rows, fingerprint, event)
-                # written so that a total that is no number is refused too
-                covered = total <= budget.epsilon
-                if covered:
-                    row = self._append(rows, CHARGE, fingerprint, body, purpose)
-            if covered:
+                again = any(charged(row).mark == mark for row in reservations_of(rows, fingerprint))
+                draws = Draws.WHOLE if kind == CHARGE else Draws.PART if again else Draws.NOTHING
+                offer = offered(rows, fingerprint, event, purpose, draws)
+                if offer.fits and (kind == CHARGE or not again):
+                    self._store.raise_version(FILTER_VERSION)
+                    body = charge_body(offer.due or event, offer.counted, mark)
+                    row = self._append(rows, kind, fingerprint, body, purpose)
+            if row is not None:
                 self._anchor(row)
-                return as_entry(row)
         # the lock is free again: finding out what each entry cost may take a while
-        raise _refused(budget, event, purpose, earlier, total)
-
-    def check(self, fingerprint: str, event: Event, purpose: str) -> None:
-        """Refuse what the budget would refuse to `charge` now, and write nothing: for charges to come together."""
-        budget, earlier, total = _with(self._snapshot(), check_fingerprint(fingerprint), event)
-        if not total <= budget.epsilon:
-            raise _refused(budget, event, purpose, earlier, total)
+        if not offer.fits:
+            raise refusal(offer, event, purpose)
+        return row
 
     def holds(self, number: int, seal: str) -> bool:
         """Whether row `number` is there with this `seal`: what an interrupted process began to write, and finished."""
@@ -345,26 +383,33 @@ class Ledger:
             check_fingerprint(fingerprint)
         return entries_of(charges_of(self._snapshot(), fingerprint))
 
-    def spent(self, fingerprint: str, mark: str = "") -> Guarantee | None:
-        """What all charges of a data set cost together, quoted at its budget's δ; None before the first.
+    def reservations(self, fingerprint: str | None = None) -> list[Reservation]:
+        """Everything that was reserved, or what was of one data set, oldest first."""
+        if fingerprint is not None:
+            check_fingerprint(fingerprint)
+        return [as_reservation(row) for row in reservations_of(self._snapshot(), fingerprint)]
 
-        With `mark`: those charges alone whose purpose contains it.
+    def spent(self, fingerprint: str, mark: str = "") -> Guarantee | None:
+        """What all charges and reservations of a data set come to, at its budget's δ; None before the first.
+
+        Its ε is the smallest that a budget had to have to accept them, one after another: what is promised of whoever
+        chose them. For one charge, and for Gaussians only, that is the accountant's ε of all together; else it is a
+        little more. With `mark`: what those charges alone whose purpose contains it cost by themselves, exactly.
         """
         rows = self._snapshot()
         budget = budget_of(rows, check_fingerprint(fingerprint))
-        charges = [row for row in charges_of(rows, fingerprint) if mark in row.note]
-        return account(together(events_of(charges)), budget.delta) if budget and charges else None
+        return None if budget is None else spent_of(rows, budget, mark)
 
     def remaining(self, fingerprint: str) -> float:
-        """The budget's ε less the ε spent: an indication only, since the accountant does not add ε.
+        """The ε of the largest Gaussian mechanism that may still be charged, at the budget's δ.
 
-        What fits is decided by `charge`; usually it is more than this difference suggests.
+        Other mechanisms of that ε take a little more; `charge` decides what fits.
         """
-        budget = self.budget(fingerprint)
+        rows = self._snapshot()
+        budget = budget_of(rows, check_fingerprint(fingerprint))
         if budget is None:
             raise UsageError("This data set has no budget in the ledger: set one first.")
-        spent = self.spent(fingerprint)
-        return max(0.0, budget.epsilon - (spent.epsilon() if spent else 0.0))
+        return filter_of(rows, budget).left
 
     def verify(self) -> int:
         """Check every row, every seal, the anchor and the file's pages; returns the number of rows."""
@@ -372,8 +417,8 @@ class Ledger:
             self._known = []
             rows = self._rows()
             for row in rows:
-                if row.kind == CHARGE:
-                    row_event(row)
+                if row.kind in (CHARGE, RESERVE):
+                    charged(row)
             # reads every budget with its raises
             budgets_of(rows)
             self._store.check_pages()
@@ -395,9 +440,9 @@ class Ledger:
         anchor = Anchor.read(self.path, self._key.anchor)
         before = self._store.recognise()
         self._known = chain.checked(self._key.chain, anchor, self._store.rows(), self._known)
-        # the version rises with the first budget for a unit, which may have come since it was read
-        units = any(row.kind == BUDGET and as_budget(row).unit is not None for row in self._known)
-        if (self._store.version() if units else before) != (UNIT_VERSION if units else SCHEMA_VERSION):
+        # the version rises with the first row that needs it, which may have come since it was read
+        needed = _version(self._known)
+        if (before if needed == SCHEMA_VERSION else self._store.version()) != needed:
             raise self._store.changed()
         return self._known
 
@@ -415,16 +460,9 @@ class Ledger:
                 Anchor(row.id, row.mac).write(self.path, self._key.anchor)
 
 
-def _with(rows: list[Row], fingerprint: str, event: Event) -> tuple[Budget, list[Row], float]:
-    """The budget of a data set, the rows that charged it, and the ε that all of them and `event` come to."""
-    budget = budget_of(rows, fingerprint)
-    if budget is None:
-        raise BudgetError("This data set has no budget in the ledger, so nothing was released: set one first.")
-    check_relation(event, budget)
-    earlier = charges_of(rows, fingerprint)
-    return budget, earlier, account(together([*events_of(earlier), (event, 1)]), budget.delta).epsilon()
-
-
-def _refused(budget: Budget, event: Event, purpose: str, earlier: list[Row], total: float) -> BudgetError:
-    spent = account(together(events_of(earlier)), budget.delta).epsilon() if earlier else 0.0
-    return refusal(budget, event, purpose, entries_of(earlier), spent, total)
+def _version(rows: list[Row]) -> int:
+    """The version of a file with these rows."""
+    if any(row.kind == RESERVE or (row.kind == CHARGE and not is_older(row)) for row in rows):
+        return FILTER_VERSION
+    units = any(row.kind == BUDGET and as_budget(row).unit is not None for row in rows)
+    return UNIT_VERSION if units else SCHEMA_VERSION

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from privot.common.html_facts import html_facts
 from privot.common.privacy_unit import RECORD
@@ -11,6 +12,20 @@ from privot.errors import PrivotError
 
 if TYPE_CHECKING:
     from privot.ledger.ledger import Ledger
+
+
+OVER = (
+    "what was charged fits the budget no longer, counted for whoever chose each release by the last one: earlier "
+    "versions added up what happened. Nothing more is accepted until the budget is raised"
+)
+
+
+def listed_kind(entry: Mapping[str, Any]) -> str:
+    """The kind of event of a charge or reservation, and whether it reserves or draws on what is reserved."""
+    kind = str(entry["event"]["kind"])
+    if "mark" in entry:
+        return f"{kind}, reserved"
+    return f"{kind}, of what is reserved" if entry["reserved"] else kind
 
 
 def ledger_html(ledger: Ledger) -> str:
@@ -27,7 +42,8 @@ def ledger_html(ledger: Ledger) -> str:
                 ("data set", budget.label),
                 ("budget", f"ε = {budget.epsilon:g} at δ = {budget.delta:g}, {budget.adjacency}, per {of}"),
                 ("spent", spent.stated() if spent else "nothing"),
-                ("left", f"about ε = {left:.6g}: the accountant decides what fits, and it does not add ε"),
+                ("left", f"ε = {left:.6g} for one more release with Gaussian noise"),
+                *([("note", OVER)] if spent and spent.epsilon() > budget.epsilon else []),
                 *((f"raise {made.id}", f"to ε = {made.epsilon:g}: {made.reason}") for made in budget.raises),
                 *((f"charge {entry.id}", entry.purpose) for entry in entries),
             ]

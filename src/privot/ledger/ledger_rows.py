@@ -11,15 +11,17 @@ import math
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from privot.accounting.events import Event, event_from_dict
+from privot.accounting.privacy_filter import Counted
 from privot.common.privacy_unit import RECORD, Unit
 from privot.errors import CorruptLedgerError, DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.opening import parse_json
 
-HEADER, BUDGET, CHARGE, RAISE = "header", "budget", "charge", "raise"
+HEADER, BUDGET, CHARGE, RAISE, RESERVE = "header", "budget", "charge", "raise", "reserve"
 
 LONGEST_NOTE = 200
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
@@ -109,10 +111,19 @@ class Entry:
     event: Event
     purpose: str
     at: str
+    reserved: bool = False
+    """Whether it draws on what its job had reserved, and so takes nothing more of the budget."""
 
     def to_dict(self) -> dict[str, Any]:
         """The entry as plain JSON types."""
         return {**vars(self), "event": self.event.to_dict()}
+
+
+@dataclass(frozen=True)
+class Reservation(Entry):
+    """All that a job may release, charged whole before its first release; its charges carry `mark`."""
+
+    mark: str = ""
 
 
 def canonical(fields: dict[str, Any]) -> str:
@@ -148,26 +159,58 @@ def check_note(name: str, text: str) -> str:
     return text
 
 
-def event_to_body(event: Event) -> str:
-    """The event as canonical JSON; refuses one that would not read back equal and be counted later."""
+def event_text(event: Event) -> dict[str, Any]:
+    """The event as plain JSON types; refuses one that would not read back equal and be counted later."""
     if not isinstance(event, Event):
         raise UsageError(f"Only an event of privot.accounting can be charged, got {type(event).__name__}.")
     try:
-        body = canonical(event.to_dict())
-        same = event_from_dict(parse_json(body)) == event
+        plain = event.to_dict()
+        same = event_from_dict(parse_json(canonical(plain))) == event
     except (TypeError, ValueError):
         same = False
     if not same:
         raise UsageError(f"This {event.kind} event cannot be written down exactly, so it cannot be charged.")
-    return body
+    return plain
 
 
-def event_from_body(body: str) -> Event:
-    """Read what `event_to_body` wrote."""
+def charge_body(event: Event, counted: Counted | None, mark: str = "") -> str:
+    """The text of a charge, with what it takes of the budget's filter; None where its job had reserved it."""
+    body: dict[str, Any] = {"event": event_text(event)}
+    if counted is None:
+        body["reserved"] = True
+    else:
+        # the first event is charged for its exact cost, even where no Gaussian dominates it
+        body |= {"shift": counted.shift if math.isfinite(counted.shift) else None, "lost": counted.lost}
+    if mark:
+        body["mark"] = mark
+    return canonical(body)
+
+
+class Charged(NamedTuple):
+    """What the body of a charge or a reservation says."""
+
+    event: Event
+    reserved: bool
+    counted: Counted | None
+    """None where it takes nothing, and in rows of versions before the filter, which are counted when read."""
+    mark: str
+
+
+@lru_cache(maxsize=4096)
+def _charged(body: str) -> Charged:
     raw = parse_json(body)
     if not isinstance(raw, dict):
         raise DataError("This is not an event privot wrote.")
-    return event_from_dict(raw)
+    if "kind" in raw:
+        return Charged(event_from_dict(raw), False, None, "")
+    event, mark = event_from_dict(raw.pop("event")), str(raw.pop("mark", ""))
+    if raw == {"reserved": True}:
+        return Charged(event, True, None, mark)
+    shift, lost = raw.pop("shift"), raw.pop("lost")
+    shift = math.inf if shift is None else shift
+    if raw or isinstance(shift, bool) or isinstance(lost, bool) or not (shift >= 0.0 and 0.0 <= lost < 1.0):
+        raise DataError("This is not a charge privot wrote.")
+    return Charged(event, False, Counted(float(shift), float(lost)), mark)
 
 
 def as_budget(row: Row) -> Budget:
@@ -195,12 +238,22 @@ def as_budget(row: Row) -> Budget:
 
 def as_entry(row: Row) -> Entry:
     """The charge that `row` records."""
-    return Entry(row.id, row.fingerprint, row_event(row), row.note, row.at)
+    found = charged(row)
+    return Entry(row.id, row.fingerprint, found.event, row.note, row.at, found.reserved)
 
 
-def row_event(row: Row) -> Event:
-    """The event that `row` charges."""
+def as_reservation(row: Row) -> Reservation:
+    """The reservation that `row` records."""
+    found = charged(row)
+    return Reservation(row.id, row.fingerprint, found.event, row.note, row.at, mark=found.mark)
+
+
+def charged(row: Row) -> Charged:
+    """What `row` charges or reserves."""
     try:
-        return event_from_body(row.body)
-    except ValueError:
+        found = _charged(row.body)
+        if row.kind == RESERVE and (found.counted is None or not found.mark):
+            raise DataError("This is not a reservation privot wrote.")
+        return found
+    except (KeyError, TypeError, ValueError):
         raise CorruptLedgerError(f"Row {row.id} of the ledger holds no event this version can read.") from None

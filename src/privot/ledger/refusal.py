@@ -12,16 +12,16 @@ from pathlib import Path
 from privot.accounting import account
 from privot.accounting.events import Event
 from privot.errors import BudgetError, OtherRecordsError
-from privot.ledger.ledger_rows import Budget, Entry
+from privot.ledger.ledger_rows import Budget
+from privot.ledger.tally import Offer
 
 _NAMED = 3
 
 
-def refusal(
-    budget: Budget, event: Event, purpose: str, entries: Sequence[Entry], spent: float, total: float
-) -> BudgetError:
-    """The refusal of `event`, which would have brought `entries` from ε = `spent` to ε = `total`."""
-    delta = budget.delta
+def refusal(offer: Offer, event: Event, purpose: str) -> BudgetError:
+    """The refusal of `event`, which the budget of `offer` does not cover."""
+    budget, delta = offer.budget, offer.budget.delta
+    entries = offer.entries
     costs = {e: account(e, delta).epsilon() for e in dict.fromkeys(entry.event for entry in entries)}
     largest = sorted(entries, key=lambda entry: (-costs[entry.event], entry.id))
     named = [
@@ -30,10 +30,14 @@ def refusal(
     ]
     if len(largest) > _NAMED:
         named.append(f"{len(largest) - _NAMED} more")
-    before = f"ε = {_short(spent)} is spent already, by {', '.join(named)}" if named else "nothing is spent yet"
+    before = (
+        f"ε = {_short(offer.filter.total)} is spent already, by {', '.join(named)}"
+        if named
+        else ("nothing is spent yet")
+    )
     return BudgetError(
         f"The release {purpose!r} (ε = {_short(account(event, delta).epsilon())} alone) would bring the "
-        f"data set {budget.label!r} to ε = {_apart(total, budget.epsilon)}, above its budget of "
+        f"data set {budget.label!r} to ε = {_apart(offer.total, budget.epsilon)}, above its budget of "
         f"ε = {budget.epsilon!r} (δ = {delta!r}, {budget.relation}); "
         f"{before}; nothing was released: ask for a smaller ε, draw more from what was released before, which costs "
         "nothing, or have the steward raise the budget."

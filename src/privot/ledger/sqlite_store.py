@@ -23,6 +23,8 @@ from privot.ledger.ledger_rows import Row
 SCHEMA_VERSION = 1
 UNIT_VERSION = 2
 """The version of a ledger with a budget for a unit: a privot that knows no units refuses it."""
+FILTER_VERSION = 3
+"""The version of a ledger that charged as a filter: a privot that adds events up refuses it."""
 _APPLICATION = 0x50525654  # "PRVT"
 _TIMEOUT = 30.0
 _PATIENCE = 600.0
@@ -122,10 +124,11 @@ class Store:
             if self._run("PRAGMA journal_mode=WAL").fetchone() != ("wal",):
                 raise DataError(f"SQLite cannot keep a write-ahead log at {self.path}: choose a local folder.")
 
-    def raise_version(self) -> None:
-        """Mark the file as one with a budget for a unit, inside the caller's transaction."""
-        with self._speaking():
-            self._run(f"PRAGMA user_version={UNIT_VERSION}")
+    def raise_version(self, needed: int) -> None:
+        """Mark the file as one of at least the version `needed`, inside the caller's transaction."""
+        if self.version() < needed:
+            with self._speaking():
+                self._run(f"PRAGMA user_version={needed}")
 
     def version(self) -> int:
         """The version that the file states now."""
@@ -139,9 +142,9 @@ class Store:
             application = self._run("PRAGMA application_id").fetchone()[0]
             found = self._run("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
         expected = [(kind, name, "ledger", sql) for (kind, name), sql in _SCHEMA.items()]
-        if application == _APPLICATION and version > UNIT_VERSION:
+        if application == _APPLICATION and version > FILTER_VERSION:
             raise CorruptLedgerError(
-                f"The ledger {self.path} is of version {version}, newer than {UNIT_VERSION}: update privot."
+                f"The ledger {self.path} is of version {version}, newer than {FILTER_VERSION}: update privot."
             )
         if application != _APPLICATION and found != expected:
             raise CorruptLedgerError(f"{self.path} is not a privot ledger.")

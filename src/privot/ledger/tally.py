@@ -1,14 +1,36 @@
-"""What checked rows say: budgets, charges, and the charged events as one event; it opens no file."""
+"""What checked rows say: budgets, charges, reservations, and what they take of a budget; it opens no file."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
+from enum import Enum
+from typing import NamedTuple
 
-from privot.accounting.events import Composed, Event, adjacency_of, repeated, unit_of
+from privot.accounting import account
+from privot.accounting.assumptions import standing_of
+from privot.accounting.events import Composed, Event, PerUnit, adjacency_of, leaves, repeated, unit_of
+from privot.accounting.privacy_filter import Counted, PrivacyFilter
 from privot.common.privacy_unit import RECORD, unit_words
 from privot.errors import BudgetError, NoTheoremError
-from privot.ledger.ledger_rows import BUDGET, CHARGE, RAISE, Budget, Entry, Row, as_budget, as_entry, row_event
+from privot.guarantee import Guarantee, Standing
+from privot.ledger.ledger_rows import (
+    BUDGET,
+    CHARGE,
+    RAISE,
+    RESERVE,
+    Budget,
+    Entry,
+    Row,
+    as_budget,
+    as_entry,
+    as_reservation,
+    charged,
+)
+
+_JOB = re.compile(r"\(job [0-9a-f]{16}\b")
 
 
 def budget_of(rows: list[Row], fingerprint: str) -> Budget | None:
@@ -52,15 +74,146 @@ class MarkedCharges(int):
         return found
 
 
-def events_of(charges: list[Row]) -> list[tuple[Event, int]]:
-    """The events charged and how often each, reading equal texts once."""
-    first = {row.body: row for row in reversed(charges)}
-    return [(row_event(first[body]), times) for body, times in Counter(row.body for row in charges).items()]
+def reservations_of(rows: list[Row], fingerprint: str | None) -> list[Row]:
+    """The rows that reserve something of a data set, or of any."""
+    return [row for row in rows if row.kind == RESERVE and fingerprint in (None, row.fingerprint)]
 
 
-def together(events: Iterable[tuple[Event, int]]) -> Composed:
-    """All events as one for the accountant."""
-    return Composed(tuple(repeated(event, times) for event, times in events))
+def filter_of(rows: list[Row], budget: Budget) -> PrivacyFilter:
+    """The budget as a filter, with everything that was charged or reserved, in that order.
+
+    Rows of versions before the filter say nothing of it and are counted now. Equal charges that carry the mark of one
+    job are counted as its blocks, in one event: their number was written down with the job before the first.
+    """
+    events: list[Event] = []
+    counted: list[Counted] = []
+    older = Counter(_job_of(row) for row in charges_of(rows, budget.fingerprint) if is_older(row))
+    for row in rows:
+        if row.fingerprint != budget.fingerprint or row.kind not in (CHARGE, RESERVE):
+            continue
+        found = charged(row)
+        if found.reserved:
+            continue
+        if found.counted is not None:
+            events.append(found.event)
+            counted.append(found.counted)
+        elif times := older.pop(_job_of(row), 0):
+            whole = repeated(found.event, times)
+            so_far = PrivacyFilter(budget.epsilon, budget.delta, tuple(events), tuple(counted))
+            events.append(whole)
+            counted.append(so_far.count(whole))
+    return PrivacyFilter(budget.epsilon, budget.delta, tuple(events), tuple(counted))
+
+
+def is_older(row: Row) -> bool:
+    """Whether the charge in `row` was written by a version that knew no filter."""
+    found = charged(row)
+    return found.counted is None and not found.reserved
+
+
+def _job_of(row: Row) -> tuple[str, str | int]:
+    """Tells the blocks of a job, in a row of an earlier version, from other charges, which are each their own."""
+    job = _JOB.search(row.note)
+    return row.body, row.id if job is None else job.group()
+
+
+def reserved(rows: list[Row], fingerprint: str, purpose: str) -> Counter[Event]:
+    """The steps that may be charged for `purpose` at no cost: what its job reserved, less what was charged of it."""
+    found: Counter[Event] = Counter()
+    marks = set()
+    for row in reservations_of(rows, fingerprint):
+        event, _, _, mark = charged(row)
+        if mark and mark in purpose:
+            marks.add(mark)
+            found.update(dict(leaves(event)))
+    for row in charges_of(rows, fingerprint) if marks else []:
+        if charged(row).reserved and any(mark in row.note for mark in marks):
+            found.subtract(dict(leaves(charged(row).event)))
+    return found
+
+
+def beyond(event: Event, left: Counter[Event]) -> Event | None:
+    """What of `event` is not among the reserved steps that are `left`; None if all of it is."""
+    steps = leaves(event)
+    missing = [(step, times - left[step]) for step, times in steps if times > left[step]]
+    if not missing:
+        return None
+    if missing == steps:
+        return event
+    rest = Composed(tuple(repeated(step, times) for step, times in missing))
+    unit = unit_of([event])
+    return rest if unit is None else PerUnit(rest, unit.name, unit.rows)
+
+
+class Offer(NamedTuple):
+    """What charging or reserving an event now would mean."""
+
+    budget: Budget
+    filter: PrivacyFilter
+    entries: list[Entry]
+    """The charges and reservations that took of the budget so far."""
+    due: Event | None
+    """What the budget would be asked for; None where everything is reserved already."""
+    counted: Counted | None
+    """What `due` takes of the budget."""
+    total: float
+    """The ε that a budget would need to accept it."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the budget accepts it; a total that is no number does not fit."""
+        return self.due is None or self.total <= self.budget.epsilon
+
+
+class Draws(Enum):
+    """What an event draws on the reservations of its job."""
+
+    NOTHING = "nothing: a job that reserves pays for all of it, whatever other jobs reserved"
+    WHOLE = "all of it or nothing: an event that is reserved in part is paid in full"
+    PART = "what is left of them: the rest is paid"
+
+
+def offered(rows: list[Row], fingerprint: str, event: Event, purpose: str, draws: Draws) -> Offer:
+    """What the budget of a data set says of `event`.
+
+    Raises `BudgetError` where there is no budget, or one under another adjacency or for another unit.
+    """
+    budget = budget_of(rows, fingerprint)
+    if budget is None:
+        raise BudgetError("This data set has no budget in the ledger, so nothing was released: set one first.")
+    check_relation(event, budget)
+    due = event if draws is Draws.NOTHING else beyond(event, reserved(rows, fingerprint, purpose))
+    if due is not None and draws is Draws.WHOLE:
+        due = event
+    taken = filter_of(rows, budget)
+    reservations: list[Entry] = [as_reservation(row) for row in reservations_of(rows, fingerprint)]
+    entries = reservations + [entry for entry in entries_of(charges_of(rows, fingerprint)) if not entry.reserved]
+    if due is None:
+        return Offer(budget, taken, entries, None, None, taken.total)
+    counted = taken.count(due)
+    return Offer(budget, taken, entries, due, counted, taken.with_next(due, counted))
+
+
+def spent_of(rows: list[Row], budget: Budget, mark: str = "") -> Guarantee | None:
+    """What was charged costs, by the filter; with `mark`, exactly, the charges alone that carry it. None for nothing.
+
+    Exact without a mark too where composing what happened is a theorem: one charge, or Gaussians only.
+    """
+    released = [charged(row).event for row in charges_of(rows, budget.fingerprint) if mark in row.note]
+    if mark:
+        return account(_together(released), budget.delta) if released else None
+    taken = filter_of(rows, budget)
+    if not taken.events:
+        return None
+    whole = account(_together(taken.events), budget.delta)
+    # what was charged of a reservation may stand less firmly than the reservation said
+    weakest = Standing.weakest([whole.standing, *map(standing_of, dict.fromkeys(released))])
+    return replace(whole, standing=weakest, curve=whole.curve if taken.exact else taken.curve)
+
+
+def _together(events: Iterable[Event]) -> Composed:
+    """All events as one; the steps of one training are equal, thousands of them, and are counted once."""
+    return Composed(tuple(repeated(event, times) for event, times in Counter(events).items()))
 
 
 def check_relation(event: Event, budget: Budget) -> None:

@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from privot.common.privacy_unit import RECORD
+from privot.ledger.ledger_facts import listed_kind
 from privot.report.html_page import Card, Chart, Items, Page, Paragraph, Part, Rows, Section, render
 from privot.report.page_charts import budget_bar
 from privot.report.svg_drawing import clean
 
 _OF_RECORDS = "ε is promised to every record, one record each: somebody with several records is promised less."
 _HOW_TO_READ = (
-    "The ε of single charges do not add up: all of them are counted together, which is less.",
+    "The ε of single charges do not add up: the budget is a filter, which promises its ε for whoever chose each "
+    "release by the last one. With Gaussian noise that is less than the sum.",
+    "A job that charges several times reserves all of it before its first release; its charges draw on that.",
     "A charge comes before the records are touched. One that led to no release, because a process was killed, stays.",
     "The ledger refuses a release that would bring the whole above the budget, before the records are touched.",
     "The page is a copy of what the ledger held when it was written. The ledger is the authority: privot ledger verify "
@@ -79,7 +82,7 @@ def _card(held: Mapping[str, Any]) -> Card:
     ]
     if held["new_records"]:
         parts.append(Paragraph("Stated to be new records, beside those of the same ledger."))
-    over = not math.isfinite(spent) or held["standing"] not in (None, "proven")
+    over = not spent <= budget or held["standing"] not in (None, "proven")
     return Card(str(held["label"]), parts, "poor" if over else "")
 
 
@@ -95,8 +98,8 @@ def _sections(held: Mapping[str, Any], several: bool) -> list[Section]:
         heads = ["raise", "when (UTC)", "ε before", "ε after", "reason"]
         found.append(Section(f"Raises{of}", [Rows(f"Raises of the budget{of}", heads, rows)]))
     rows = [
-        [str(e["id"]), _moment(e["at"]), e["purpose"], _number(e["epsilon"]), e["standing"], e["event"]["kind"]]
-        for e in held["entries"]
+        [str(e["id"]), _moment(e["at"]), e["purpose"], _number(e["epsilon"]), e["standing"], listed_kind(e)]
+        for e in sorted([*held["reservations"], *held["entries"]], key=lambda e: int(e["id"]))
     ]
     heads = ["entry", "when (UTC)", "purpose", f"ε alone at {terms}", "standing", "event"]
     parts: list[Part] = [Rows(f"Every charge{of}", heads, rows)] if rows else [Paragraph("There are none yet.")]

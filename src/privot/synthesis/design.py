@@ -67,6 +67,11 @@ class Design(Protocol):
         """All that will be charged."""
         ...
 
+    @property
+    def several(self) -> bool:
+        """Whether it is charged more than once, and so has to reserve what it costs."""
+        ...
+
     def due(self, job: Job, spent: Spent) -> Event:
         """What is still to be charged for `job`."""
         ...
@@ -151,6 +156,11 @@ class GeneratorDesign:
         return said
 
     @property
+    def several(self) -> bool:
+        """Whether there are later parts."""
+        return bool(self.parts)
+
+    @property
     def parts(self) -> dict[str, WarpSelection | Labelling]:
         """What is released after the first release, by the names of a job's parts, in that order."""
         found = {CHOICE: self.warp_selection, LABELS: self.labelling}
@@ -197,6 +207,8 @@ class GeneratorDesign:
 
 class ReleasedOnce:
     """What designs of tables share: one release pays for everything, and it is proven."""
+
+    several = False
 
     @property
     def parts(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ with the same arguments continues.
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -101,10 +102,14 @@ class PaidFit(PrivateEstimator):
         design, device = self.design(facts), usable_device(self.device, auto=True)
         design.check(facts, self.epsilon, self.delta, device)
         terms = self._terms(design)
-        if design.parts:
+        mark = ""
+        if design.several:
             design.check_standing(self.allow_unproven)
-            vault.check(design.event(facts), purpose=terms.purpose, rows=LABELS in design.parts)
-        return self._run(design, DirectPayments(vault, terms), device, progress=progress)._in_form_of(vault)
+            mark = f"(run {secrets.token_hex(8)})"
+            purpose, rows = f"{terms.purpose} {mark}", LABELS in design.parts
+            allowed = self.allow_unproven
+            vault.reserve(design.event(facts), purpose=purpose, mark=mark, rows=rows, allow_unproven=allowed)
+        return self._run(design, DirectPayments(vault, terms, mark), device, progress=progress)._in_form_of(vault)
 
     def _in_form_of(self, vault: Vault) -> Self:
         """Samples come in the form that the records came in, which is public."""
@@ -140,10 +145,11 @@ class PaidFit(PrivateEstimator):
             design.check(vault.facts, self.epsilon, self.delta, device)
             # a resumed job pays anew, so the opt-in has to be given anew
             design.check_standing(self.allow_unproven)
-            if design.parts:
+            if design.several:
                 # a job that cannot be finished is not started, and no file is removed for it
                 due, rows = design.due(job, spent), LABELS in design.parts
-                vault.check(due, purpose=f"{terms.purpose} {job.mark}", rows=rows)
+                purpose, allowed = f"{terms.purpose} {job.mark}", self.allow_unproven
+                vault.reserve(due, purpose=purpose, mark=job.any_mark, rows=rows, allow_unproven=allowed)
 
         made = (*MADE, *made_files(self.codec)) if isinstance(self.codec, RelatedCodec) else MADE
         payments = JobPayments(job, open_vault, spent, terms, ready, pay_again, made=made, before=BEFORE)

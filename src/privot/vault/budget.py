@@ -15,19 +15,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.accounting import account
-from privot.accounting.events import Composed, Event
+from privot.accounting.events import Event
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.privacy_unit import RECORD
 from privot.data import owned_digest, records_digest
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
-from privot.ledger.tally import MarkedCharges
+from privot.ledger.ledger_rows import BUDGET, CHARGE, RESERVE, Row, canonical, charge_body, charged, now
+from privot.ledger.tally import Draws, MarkedCharges, Offer, offered
 from privot.partitions import PartitionedSource
 from privot.vault.related_records import RelatedTables
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger
+
+_UNNAMED = "0" * 64
+"""The fingerprint in rows that lie in memory, where there is one data set."""
 
 
 def _used(seed: int) -> UsageError:
@@ -38,47 +41,63 @@ def _used(seed: int) -> UsageError:
 
 
 class MemoryBudget:
-    """The budget of a vault without a ledger: it is lost with the vault, and works in one process only."""
+    """The budget of a vault without a ledger: it is lost with the vault, and works in one process only.
 
-    def __init__(self, epsilon: float, delta: float) -> None:
+    It accepts and refuses what a ledger does, by the same rows, which lie in memory.
+    """
+
+    def __init__(self, epsilon: float, delta: float, adjacency: Adjacency, unit: str | None) -> None:
         self.epsilon, self.delta = check_epsilon(epsilon), check_delta(delta)
-        self.spent: tuple[Event, ...] = ()
+        terms = {"epsilon": self.epsilon, "delta": self.delta, "adjacency": str(adjacency)}
+        if unit is not None:
+            terms |= {"unit": unit, "grouping": _UNNAMED}
+        self._rows: list[Row] = []
+        self._add(BUDGET, canonical(terms), "this vault")
         self._seeds: set[int] = set()
-        self._purposes: list[str] = []
         self._process = os.getpid()
 
     def charge(self, event: Event, purpose: str, seed: int | None) -> None:
         """Add `event`, or refuse it and change nothing."""
         if seed is not None and seed in self._seeds:
             raise _used(seed)
-        self.check(event, purpose)
-        self.spent = (*self.spent, event)
-        self._purposes.append(purpose)
+        offer = self._offered(event, purpose, Draws.WHOLE)
+        self._add(CHARGE, charge_body(event, offer.counted), purpose)
         if seed is not None:
             self._seeds.add(seed)
 
+    def reserve(self, event: Event, purpose: str, mark: str) -> None:
+        """Charge whole all that the charges with this `mark` may release, as a ledger does."""
+        again = any(row.kind == RESERVE and charged(row).mark == mark for row in self._rows)
+        offer = self._offered(event, purpose, Draws.PART if again else Draws.NOTHING)
+        if not again:
+            self._add(RESERVE, charge_body(event, offer.counted, mark), purpose)
+
     def check(self, event: Event, purpose: str) -> None:
         """Refuse an event that does not fit; change nothing."""
-        if os.getpid() != self._process:
-            raise BudgetError("A forked process cannot share a budget kept in memory: give the vault a ledger.")
-        together = (*self.spent, event)
-        counted = account(Composed(together), self.delta)
-        needed = counted.epsilon()
-        # written so that a NaN refuses
-        if not needed <= self.epsilon:
-            raise BudgetError(
-                f"The budget refuses {purpose!r}: with it ε would be {needed:.6g} at δ = {self.delta:g} "
-                f"({counted.relation}), above the budget of ε = {self.epsilon:g}."
-            )
+        self._offered(event, purpose, Draws.WHOLE)
 
     def charges(self, mark: str) -> int:
         """How many charges carry `mark` in their purpose."""
-        return sum(mark in purpose for purpose in self._purposes)
+        return sum(mark in row.note for row in self._rows if row.kind == CHARGE)
 
     @property
     def identity(self) -> None:
         """No ledger, so no name of one."""
         return None
+
+    def _offered(self, event: Event, purpose: str, draws: Draws) -> Offer:
+        if os.getpid() != self._process:
+            raise BudgetError("A forked process cannot share a budget kept in memory: give the vault a ledger.")
+        offer = offered(self._rows, _UNNAMED, event, purpose, draws)
+        if not offer.fits:
+            raise BudgetError(
+                f"The budget refuses {purpose!r}: with it ε would be {offer.total:.6g} at δ = {self.delta:g} "
+                f"({offer.budget.relation}), above the budget of ε = {self.epsilon:g}."
+            )
+        return offer
+
+    def _add(self, kind: str, body: str, note: str) -> None:
+        self._rows.append(Row(len(self._rows) + 1, kind, _UNNAMED, body, note, now(), ""))
 
 
 class LedgerBudget:
@@ -155,6 +174,10 @@ class LedgerBudget:
     def check(self, event: Event, purpose: str) -> None:
         """Let the ledger refuse what it would refuse now; nothing is written."""
         self._ledger.check(self._data, event, purpose)
+
+    def reserve(self, event: Event, purpose: str, mark: str) -> None:
+        """Let the ledger charge whole what a job may release under the charges that carry `mark`, or refuse."""
+        self._ledger.reserve(self._data, event, purpose, mark)
 
     @property
     def data(self) -> str:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from privot.accounting import account
+from privot.accounting.assumptions import standing_of
 from privot.accounting.events import Downgraded, Event, adjacency_of, of_standing, repeated
 from privot.errors import PrivotError, UnprovenError, UsageError
 from privot.guarantee import Guarantee, Standing
@@ -43,13 +44,19 @@ def priced(
     whole = of_standing(repeated(facts.cost(step), steps), mechanism.standing)
     if noise.standing is not Standing.PROVEN:
         whole = Downgraded(whole, noise.standing, "the noise is not secret: it comes from a seed")
+    check_standing(whole, allow_unproven)
     guarantee = account(whole, delta)
-    if guarantee.standing is not Standing.PROVEN and allow_unproven is not True:
-        why = "Only a limit argument" if guarantee.standing is Standing.ASYMPTOTIC else "No theorem"
-        raise UnprovenError(f"{why} covers this release: pass allow_unproven=True to make it nevertheless.")
     stated = getattr(mechanism, "assumptions", ())
     assumptions = dict.fromkeys((*guarantee.assumptions, *stated, *noise.assumptions))
     return step, whole, replace(guarantee, assumptions=tuple(assumptions))
+
+
+def check_standing(event: Event, allow_unproven: bool) -> None:
+    """Refuse what no theorem covers, unless it is allowed."""
+    standing = standing_of(event)
+    if standing is not Standing.PROVEN and allow_unproven is not True:
+        why = "Only a limit argument" if standing is Standing.ASYMPTOTIC else "No theorem"
+        raise UnprovenError(f"{why} covers this release: pass allow_unproven=True to make it nevertheless.")
 
 
 def kept_noise(mechanism: Identified, secret: bytes, facts: Facts, data: str, records: str) -> tuple[KeptNoise, str]:

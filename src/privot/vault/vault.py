@@ -30,7 +30,7 @@ from privot.vault.budget import LedgerBudget, MemoryBudget, expect_ledger, owner
 from privot.vault.contributions import checked_units, kept_rows
 from privot.vault.partitioned_records import PartitionedRecords, one_place
 from privot.vault.related_records import RelatedTables
-from privot.vault.release_steps import check_purpose, kept_noise, priced, run_paid
+from privot.vault.release_steps import check_purpose, check_standing, kept_noise, priced, run_paid
 from privot.vault.stream import Stream
 from privot.vault.vault_arguments import check_clip, checked_budget, checked_classes, protected_unit
 from privot.vault.vault_openers import VaultOpeners
@@ -200,7 +200,9 @@ class Vault(VaultOpeners):
         self.__lock = threading.Lock()
         self.__budget: MemoryBudget | LedgerBudget
         if ledger is None:
-            self.__budget = MemoryBudget(*checked_budget(budget))
+            self.__budget = MemoryBudget(
+                *checked_budget(budget), adjacency, None if protected is None else protected.name
+            )
         else:
             terms = None if budget is None else checked_budget(budget)
             held = related if related is not None else rows if source is None else source
@@ -231,16 +233,29 @@ class Vault(VaultOpeners):
         """
         return self.__budget.charges(mark)
 
-    def check(self, event: Event, *, purpose: str, rows: bool = False) -> None:
+    def check(self, event: Event, *, purpose: str) -> None:
         """Refuse charges to come that together cost `event` and do not fit the budget; nothing is charged.
 
-        For a job that pays several times: what it cannot finish it should not begin. `rows` says whether one of its
-        mechanisms draws or keeps single records, which partitioned records do not give.
+        For what pays from several vaults: the refusal of one should not cost another.
+        """
+        with self.__lock:
+            self.__budget.check(event, purpose)
+
+    def reserve(
+        self, event: Event, *, purpose: str, mark: str, rows: bool = False, allow_unproven: bool = False
+    ) -> None:
+        """Charge whole, before its first release, all that a job costs whose charges carry `mark`: `event`.
+
+        For a job that pays several times: its charges then draw on what is reserved, so that it is not begun where it
+        cannot be finished, and it is one event to the budget, which costs least. A job reserves once: of one that did,
+        only what goes beyond that is checked. `rows` says whether one of its mechanisms draws or keeps single records,
+        which partitioned records do not give; what is unproven is refused as by `release`.
         """
         if rows and isinstance(self.__records, PartitionedRecords):
             raise one_place()
+        check_standing(event, allow_unproven)
         with self.__lock:
-            self.__budget.check(event, purpose)
+            self.__budget.reserve(event, purpose, mark)
 
     def release(
         self, mechanism: Mechanism, *, purpose: str, allow_unproven: bool = False, delta: float | None = None

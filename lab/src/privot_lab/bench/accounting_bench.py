@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 import warnings
 from typing import Any
 
 from privot.accounting import (
+    Composed,
+    Event,
     Gaussian,
+    Laplace,
     Plan,
     Poisson,
+    PrivacyFilter,
     PrivacyLossAccountant,
     RenyiAccountant,
     Repeated,
@@ -46,8 +51,42 @@ def measure_accounting(*, calibrations: bool = True) -> dict[str, Any]:
         "speed": [_beside_dp_accounting(*case) for case in CASES],
         "agreement": [_beside_opacus(history) for history in HISTORIES],
         "calibration": _calibrations() if calibrations else [],
+        "filter": _beside_the_sum(),
         "adjacency": "add-remove",
     }
+
+
+def _jobs() -> dict[str, list[Event]]:
+    """Histories of one ledger, each job whole, in the order they were charged."""
+    add_remove = Adjacency.ADD_REMOVE
+
+    def sampled(sigma: float, rate: float, steps: int) -> Event:
+        return Repeated(Sampled(Gaussian(sigma, 1.0, add_remove), Poisson(rate)), steps)
+
+    tables = [Gaussian(16.0, 1.0, add_remove)] * 4
+    return {
+        "10 tables (Gaussians)": [Gaussian(16.0, 1.0, add_remove)] * 10,
+        "1 DP-SGD (q .01, σ 1, 1,000 steps)": [sampled(1.0, 0.01, 1000)],
+        "10 DP-SGD (q .01, σ 2, 500 steps)": [sampled(2.0, 0.01, 500)] * 10,
+        "10 DP-SGD (q .001, σ .6, 20,000 steps)": [sampled(0.6, 0.001, 20_000)] * 10,
+        "sinkhorn (q .05, σ 2, 500 steps), 4 tables": [sampled(2.0, 0.05, 500), *tables],
+        "4 tables, sinkhorn (q .05, σ 2, 500 steps)": [*tables, sampled(2.0, 0.05, 500)],
+        "2 counts, Laplace of ε = .1 each": [Laplace(10.0, 1.0, add_remove)] * 2,
+        "10 counts, Laplace of ε = .1 each": [Laplace(10.0, 1.0, add_remove)] * 10,
+        "10 counts in one job, Laplace of ε = .1 each": [Repeated(Laplace(10.0, 1.0, add_remove), 10)],
+    }
+
+
+def _beside_the_sum() -> list[dict[str, Any]]:
+    """The ε that a budget needs to accept jobs one by one, whoever chooses them, beside ε of what then happened."""
+    rows = []
+    for name, events in _jobs().items():
+        spent = PrivacyFilter(math.inf, DELTA)
+        for event in events:
+            spent = spent.after(event)
+        composed = account(Composed(tuple(events)), DELTA).epsilon()
+        rows.append({"jobs": name, "composed": composed, "filter": spent.curve.epsilon(DELTA), "delta": DELTA})
+    return rows
 
 
 def _ours(sigma: float, rate: float, steps: int, delta: float) -> float:

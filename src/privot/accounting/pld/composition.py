@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,31 @@ _SLACK = 1e-7
 _CUMULANT_SLACK = 2e-14  # relative rounding of one step's moments
 _LONGEST = 1_000_000_000  # steps beyond which rounding of the powers rules out the FFT; Chernoff's bound remains
 _TAIL_SHARE = 1e-6  # share of δ that the cut-off upper tails may take
+_NOTHING = 1e-15  # a δ below which a curve need not be tight
+_READERS = 9  # tilted laws from which a whole curve is read
+
+
+class _Law(NamedTuple):
+    """The tilted law of the total loss, and what Chernoff's bound needs."""
+
+    tilted: Array
+    losses: Array
+    tilt: float
+    log_scale: float
+    lost: float
+    mean: float
+    spread: float
+
+
+class _Tails(NamedTuple):
+    """δ at each of `losses` and the discounted tail above it, in units of e^{unit}; `lost` is never small enough."""
+
+    losses: Array
+    excess: Array
+    q_tail: Array
+    unit: float
+    lost: float
+    raised: float
 
 
 class Composition:
@@ -67,6 +93,47 @@ class Composition:
         """The composition's δ at `epsilon` ≥ 0."""
         return min(1.0, self._solve(epsilon, None) if self.total > 1 else self._single(epsilon))
 
+    def deltas(self, epsilons: Array) -> Array:
+        """Upper bounds on δ at many ε ≥ 0 at once, from a few tilts: tight where δ is above 1e-12, a bound everywhere.
+
+        One tilted law is read at all of `epsilons`; laws tilted for ε along the way take over from each other.
+        """
+        if self.total == 1:
+            return np.array([min(1.0, self._single(float(e))) for e in epsilons])
+        found = np.ones(len(epsilons))
+        # no loss exceeds the ceiling, so nothing is left above it
+        below = epsilons < self.ceiling
+        found[~below], epsilons = 0.0, epsilons[below]
+        if below.any():
+            found[below] = self._deltas(epsilons)
+        return found
+
+    def _deltas(self, epsilons: Array) -> Array:
+        cut = max(_TAIL_SHARE * 1e-14 / self.total, 1e-290)
+        atoms = [atoms_of(step, times, cut) for step, times in self.steps]
+        found = np.ones(len(epsilons))
+        for place in np.linspace(0, len(epsilons) - 1, _READERS).astype(int):
+            if found[place] < _NOTHING:
+                # nor is more left above
+                return np.asarray(np.minimum.accumulate(found))
+            near = epsilons[place]
+            tilt = best_tilt(atoms, float(near), None)
+            for _ in range(8):
+                law, ceiling = self._law(atoms, tilt, cut, float(near))
+                found = np.minimum(found, law.lost + np.exp(np.minimum(0.0, ceiling - tilt * epsilons)))
+                if self.total > _LONGEST:
+                    break
+                tails = self._tails(law)
+                at = np.searchsorted(tails.losses, epsilons, side="right")
+                seen = (at > 0) & (at < len(tails.losses))
+                read = np.ones(len(epsilons))
+                read[seen] = _read_deltas(tails, at[seen], epsilons[seen])
+                found = np.minimum(found, read)
+                if abs(near - law.mean) <= 6.0 * law.spread or found[place] < _NOTHING:
+                    break
+                tilt /= 8.0
+        return np.asarray(np.minimum.accumulate(found))
+
     def _single(self, epsilon: float) -> float:
         """δ of one step, straight from its tails: P(ℓ > ε) − e^ε·Q(ℓ > ε) = gap − (e^ε − 1)·Q(ℓ > ε)."""
         step = self.steps[0][0]
@@ -95,16 +162,37 @@ class Composition:
         self, atoms: Sequence[Atoms], tilt: float, cut: float, epsilon: float | None, delta: float | None
     ) -> tuple[float, bool]:
         """A bound on ε or δ with one tilt, and whether it was read off inside the window, where it is tight."""
+        if delta is not None:
+            reach = (float(total_cumulant(atoms, np.array([tilt]))[0]) - math.log(delta)) / tilt
+        else:
+            reach = epsilon or 0.0
+        law, ceiling = self._law(atoms, tilt, cut, reach)
+        lost = law.lost
+        if epsilon is not None:
+            chernoff = lost + math.exp(min(0.0, ceiling - tilt * epsilon))
+        else:
+            assert delta is not None
+            chernoff = max(0.0, (ceiling - math.log(delta - lost)) / tilt) if delta > lost else math.inf
+        if self.total > _LONGEST:
+            return chernoff, True
+        tails = self._tails(law)
+        if epsilon is not None:
+            found, inside = _read_delta(tails, epsilon)
+        else:
+            assert delta is not None
+            found, inside = _read_epsilon(tails, delta)
+        # far from the centre rounding noise, raised by the tilt below it, makes what is read there large: try on
+        at = epsilon if epsilon is not None else found
+        return min(found, chernoff), inside and abs(at - law.mean) <= 6.0 * law.spread
+
+    def _law(self, atoms: Sequence[Atoms], tilt: float, cut: float, reach: float) -> tuple[_Law, float]:
+        """The law of the total loss under one tilt, fine enough for ε about `reach`, and ln of Chernoff's factor."""
         spread = self._spread(atoms, tilt)
         # finer than the rule asks where that is cheap
         grid = math.sqrt(6.0 * _INFLATION / self.total) * spread * self.fine
         grid = min(grid, 24.0 * spread / (1 << 15))
         # a variance V ≤ T·grid²/6 more raises the cumulant by λ(1+λ)·V/2, hence ε by (1+λ)·V/2: rare large losses make
         # the spread a poor measure of that, so hold it against ε itself, or Chernoff's bound on it
-        if delta is not None:
-            reach = (float(total_cumulant(atoms, np.array([tilt]))[0]) - math.log(delta)) / tilt
-        else:
-            reach = epsilon or 0.0
         if reach > 0.0:
             finer = self.fine * math.sqrt(12.0 * _RAISED * reach / (self.total * (1.0 + tilt)))
             grid = max(min(grid, finer), 24.0 * spread / _MAX_CELLS)
@@ -126,17 +214,7 @@ class Composition:
         lost = -math.expm1(kept)
         # Chernoff's bound needs no convolution, only the cumulant (and what its rounding may have taken)
         ceiling = log_scale + _CUMULANT_SLACK * self.total
-        if epsilon is not None:
-            chernoff = lost + math.exp(min(0.0, ceiling - tilt * epsilon))
-        else:
-            assert delta is not None
-            chernoff = max(0.0, (ceiling - math.log(delta - lost)) / tilt) if delta > lost else math.inf
-        if self.total > _LONGEST:
-            return chernoff, True
-        found, inside = self._read(np.roll(tilted, -(lowest % cells)), losses, tilt, log_scale, lost, epsilon, delta)
-        # far from the centre rounding noise, raised by the tilt below it, makes what is read there large: try on
-        at = epsilon if epsilon is not None else found
-        return min(found, chernoff), inside and abs(at - mean) <= 6.0 * spread
+        return _Law(np.roll(tilted, -(lowest % cells)), losses, tilt, log_scale, lost, mean, spread), ceiling
 
     def _spread(self, atoms: Sequence[Atoms], tilt: float) -> float:
         """Standard deviation of the tilted total loss; with a floor, since losses may be all alike."""
@@ -206,59 +284,62 @@ class Composition:
         noise = 4e-16 * (self.total + 50.0) * float(2.0 * modulus.sum() - modulus[0]) / cells
         return np.maximum(np.fft.irfft(spectrum, n=cells), 0.0) + noise
 
-    def _read(
-        self,
-        tilted: Array,
-        losses: Array,
-        tilt: float,
-        log_scale: float,
-        lost: float,
-        epsilon: float | None,
-        delta: float | None,
-    ) -> tuple[float, bool]:
-        """δ at ε, or ε at δ, from the tilted law: δ(ε) = lost + Σ_{ℓ > ε} P(ℓ)·(1 − e^{ε−ℓ}).
+    def _tails(self, law: _Law) -> _Tails:
+        """δ(ε) = lost + Σ_{ℓ > ε} P(ℓ)·(1 − e^{ε−ℓ}) at every loss of the tilted law.
 
         With q_i = Σ_{j ≥ i} P(ℓ_j)·e^{ℓ_i−ℓ_j}, δ(ℓ_{i−1}) − δ(ℓ_i) = (1 − e^{−grid})·q_i, so δ is a sum of positive
         terms, run from above; a difference of two tails would drown small losses in P(ℓ_i), which adds nothing to δ.
         Below the centre the tilt magnifies noise, and below e^{600} nothing can be read: an answer that would lie there
         is bounded by the lowest loss that can.
         """
-        raised = 1.0 + _SLACK + _CUMULANT_SLACK * self.total
+        tilted, losses, tilt = law.tilted, law.losses, law.tilt
         centre = losses[len(losses) // 2]
         first = int(np.argmax(tilt * (centre - losses) < 600.0))
         losses, tilted = losses[first:], tilted[first:]
         # P in units of e^{unit}; what lies above the window, at most _ALIASED of the tilted law, counts as lost
         p = tilted * np.exp(-tilt * (losses - centre))
-        unit = log_scale - tilt * centre
+        unit = law.log_scale - tilt * centre
         # the exponent is at most K(λ) − λK'(λ) ≤ K(0) ≤ 0: as a share it cannot exceed the whole
-        lost += _ALIASED * math.exp(min(0.0, log_scale - tilt * float(losses[-1])))
+        lost = law.lost + _ALIASED * math.exp(min(0.0, law.log_scale - tilt * float(losses[-1])))
         grid = float(losses[1] - losses[0])
         q_tail = _discounted_tail(p, grid)
         excess = -math.expm1(-grid) * np.append(np.cumsum(q_tail[:0:-1])[::-1], 0.0)
-        if epsilon is not None:
-            at = int(np.searchsorted(losses, epsilon, side="right"))
-            if at == 0:
-                return 1.0, False
-            if at >= len(losses):  # beyond the window only Chernoff speaks
-                return 1.0, False
-            inner = float(excess[at] - math.expm1(epsilon - losses[at]) * q_tail[at])
-            return lost + raised * math.exp(min(0.0, unit + math.log(max(inner, 1e-300)))), True
-        assert delta is not None
-        room = delta / raised - lost
-        if room <= 0.0:
-            return math.inf, False
-        # on [ℓ_{i−1}, ℓ_i] δ(ε) = δ(ℓ_i) + (1 − e^{ε−ℓ_i})·q_i: find the last ℓ_i that misses the target, then ε in the
-        # next cell
-        wanted = math.exp(min(math.log(room) - unit, 700.0))
-        exceeds = np.flatnonzero(excess > wanted)
-        i = int(exceeds[-1]) + 1 if len(exceeds) else 0
-        if i >= len(losses):
-            raise ConvergenceError("The privacy loss did not fall inside its window: report this as a bug.")
-        if i == 0:
-            return max(0.0, float(losses[0])), losses[0] <= 0.0
-        short = float(wanted - excess[i])
-        inside = math.log1p(-short / q_tail[i]) if short < q_tail[i] else -math.inf
-        return max(0.0, float(losses[i - 1]), float(losses[i] + inside)), True
+        return _Tails(losses, excess, q_tail, unit, lost, 1.0 + _SLACK + _CUMULANT_SLACK * self.total)
+
+
+def _read_deltas(tails: _Tails, at: NDArray[np.intp], epsilons: Array) -> Array:
+    """δ at each of `epsilons`, which lies below the loss number `at`: linear in e^ε between two losses."""
+    inner = tails.excess[at] - np.expm1(epsilons - tails.losses[at]) * tails.q_tail[at]
+    share = np.exp(np.minimum(0.0, tails.unit + np.log(np.maximum(inner, 1e-300))))
+    return np.asarray(tails.lost + tails.raised * share)
+
+
+def _read_delta(tails: _Tails, epsilon: float) -> tuple[float, bool]:
+    """δ at ε, and whether it was read inside the window; beyond it only Chernoff speaks."""
+    at = int(np.searchsorted(tails.losses, epsilon, side="right"))
+    if at == 0 or at >= len(tails.losses):
+        return 1.0, False
+    return float(_read_deltas(tails, np.array([at]), np.array([epsilon]))[0]), True
+
+
+def _read_epsilon(tails: _Tails, delta: float) -> tuple[float, bool]:
+    """ε at δ, and whether it was read inside the window."""
+    losses, excess, q_tail = tails.losses, tails.excess, tails.q_tail
+    room = delta / tails.raised - tails.lost
+    if room <= 0.0:
+        return math.inf, False
+    # on [ℓ_{i−1}, ℓ_i] δ(ε) = δ(ℓ_i) + (1 − e^{ε−ℓ_i})·q_i: find the last ℓ_i that misses the target, then ε in the
+    # next cell
+    wanted = math.exp(min(math.log(room) - tails.unit, 700.0))
+    exceeds = np.flatnonzero(excess > wanted)
+    i = int(exceeds[-1]) + 1 if len(exceeds) else 0
+    if i >= len(losses):
+        raise ConvergenceError("The privacy loss did not fall inside its window: report this as a bug.")
+    if i == 0:
+        return max(0.0, float(losses[0])), losses[0] <= 0.0
+    short = float(wanted - excess[i])
+    inside = math.log1p(-short / q_tail[i]) if short < q_tail[i] else -math.inf
+    return max(0.0, float(losses[i - 1]), float(losses[i] + inside)), True
 
 
 def _fast_size(least: float) -> int:

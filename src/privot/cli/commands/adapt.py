@@ -156,7 +156,7 @@ def _print(made: AdaptAnswer, out: Path, as_json: bool) -> None:
     if as_json:
         answer: dict[str, Any] = {"out": str(out), **made.paid, "guarantee": guarantee.to_dict()}
         answer |= {"sigma": adapter.design_.sigma, "settings": adapter.design_.settings.to_dict()}
-        answer |= {"charged": adapter.charged_, "lost": adapter.lost_, "stopped": adapter.stopped_}
+        answer |= {"charged": adapter.charged_, "lost": adapter.lost_}
         if made.compared is not None:
             answer |= {"source_only_accuracy": made.compared.source_only, "harmed": made.compared.harmed}
         answer |= {} if accuracy is None else {"accuracy": accuracy, "privacy": CONFIDENTIAL}
@@ -171,8 +171,6 @@ def _print(made: AdaptAnswer, out: Path, as_json: bool) -> None:
     if adapter.lost_:
         lost = "paid for and cut short before their releases were used; the guarantee counts them"
         facts.append(("lost", f"{adapter.lost_} of {adapter.design_.settings.blocks} blocks, {lost}"))
-    if adapter.stopped_:
-        facts.append(("stopped", "the budget had no room for the remaining blocks; training used the others"))
     if accuracy is not None:
         facts.append(("accuracy", f"{100 * accuracy:.1f} % of the test records; this figure is not private"))
     if made.compared is not None:

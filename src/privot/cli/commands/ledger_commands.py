@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,13 +35,15 @@ def _spending(ledger: Ledger, budget: Budget) -> dict[str, Any]:
     return {
         **budget.to_dict(),
         "spent_epsilon": 0.0 if spent is None else spent.epsilon(),
+        "left_epsilon": ledger.remaining(budget.fingerprint),
         "standing": None if spent is None else str(spent.standing),
+        "reservations": _costs(ledger.reservations(budget.fingerprint), budget),
         "entries": _costs(ledger.entries(budget.fingerprint), budget),
     }
 
 
-def _costs(entries: list[Entry], budget: Budget) -> list[dict[str, Any]]:
-    """Each entry with what it alone costs at the budget's δ; these do not add up: all are counted together."""
+def _costs(entries: Sequence[Entry], budget: Budget) -> list[dict[str, Any]]:
+    """Each entry with what it alone costs at the budget's δ; these do not add up: the budget is a filter."""
     from privot.accounting import account
 
     # the steps of one training are equal events, thousands of them
@@ -191,6 +194,7 @@ def show(
     Examples: privot ledger show digits.ledger; privot ledger show digits.ledger --out ledger.html
     """
     from privot.ledger import Ledger
+    from privot.ledger.ledger_facts import OVER, listed_kind
 
     with Ledger.open(file) as ledger:
         spending = [_spending(ledger, budget) for budget in ledger.datasets()]
@@ -213,6 +217,8 @@ def show(
                 ("unit", f"one {s['unit']}"),
                 ("spent", _spent(s)),
                 ("", _picture(s)),
+                ("left", f"ε = {number(s['left_epsilon'], 6)} for one more release with Gaussian noise"),
+                *([("note", OVER)] if s["spent_epsilon"] > s["epsilon"] else []),
                 *[
                     ("raised", f"from ε = {r['before']:g} to ε = {r['epsilon']:g} on {r['at']}: {r['reason']}")
                     for r in s["raises"]
@@ -222,8 +228,8 @@ def show(
         )
         if s["entries"]:
             rows = [
-                [str(e["id"]), e["at"], e["event"]["kind"], number(e["epsilon"], 6), e["standing"], e["purpose"]]
-                for e in s["entries"]
+                [str(e["id"]), e["at"], listed_kind(e), number(e["epsilon"], 6), e["standing"], e["purpose"]]
+                for e in sorted([*s["reservations"], *s["entries"]], key=lambda e: int(e["id"]))
             ]
             print_table(
                 ["entry", "when (UTC)", "event", f"ε at δ = {s['delta']:g}, {s['relation']}", "standing", "purpose"],

@@ -40,7 +40,7 @@ def _written(ledger: str) -> tuple[str, str]:
     """What this process charged to a ledger, and what it did to its budget, in words; empty where it did not."""
     from privot.errors import PrivotError
     from privot.ledger import Ledger
-    from privot.ledger.ledger_rows import BUDGET, CHARGE, RAISE
+    from privot.ledger.ledger_rows import BUDGET, CHARGE, RAISE, RESERVE
 
     rows = [row for row in written if row.ledger == ledger]
     try:
@@ -49,6 +49,8 @@ def _written(ledger: str) -> tuple[str, str]:
     except (PrivotError, OSError):
         return f"at most {_times(len(rows))} to {ledger}, which cannot be read now", ""
     charged = f"{_times(kinds.count(CHARGE))} to {ledger}" if CHARGE in kinds else ""
+    if RESERVE in kinds and not charged:
+        return charged, f"the cost of its job is reserved in {ledger}, and nothing of it is released"
     if RAISE in kinds:
         return charged, f"the budget in {ledger} is raised"
     return charged, f"the budget in {ledger} is set" if BUDGET in kinds else ""
@@ -108,6 +110,8 @@ def _told(command: str, job: Job, spent: Callable[[str], int]) -> str:
     from privot.jobs.release_once import SALT_SUFFIX
 
     paid, again = spent(job.any_mark), _again(command, job.folder)
+    if not paid and any(row.kind == "reserve" for row in written):
+        return f"Interrupted: the cost of the job is reserved, and nothing of it is released. Go on with: {again}"
     if not paid:
         return f"Interrupted: nothing was paid. Start it with: {again}"
     kept, blocks, step = _on_disk(job)

@@ -67,6 +67,11 @@ class StreamDesign(GeneratorDesign):
         except (KeyError, TypeError) as error:
             raise DataError(f"This does not describe a synthesis ({type(error).__name__}).") from None
 
+    @property
+    def several(self) -> bool:
+        """Whether there are several blocks, or later parts."""
+        return self.blocks()[0] > 1 or bool(self.parts)
+
     def event(self, facts: Facts) -> Event:
         """All that will be charged: the steps of all blocks, and the later parts."""
         first = repeated(self.mechanism.event(facts), self.rules.steps)

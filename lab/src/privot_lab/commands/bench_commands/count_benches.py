@@ -16,7 +16,7 @@ def accounting(
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the accountants: ε and seconds beside dp-accounting and Opacus if they are installed, and calibrations.
+    """Measure the accountants: beside dp-accounting and Opacus if they are installed, calibrations, a ledger's filter.
 
     Example: privot bench accounting
     """
@@ -43,6 +43,12 @@ def accounting(
         slowest = max(found["calibration"], key=lambda row: float(row["seconds"]))
         many = len(found["calibration"])
         typer.echo(f"{many} calibrations, the slowest {slowest['seconds']:.2f} s ({slowest['kind']})")
+    typer.echo(
+        f"jobs of one ledger, add-remove, proven: ε at δ = {found['filter'][0]['delta']:g} composed, by its filter"
+    )
+    for row in found["filter"]:
+        more = row["filter"] / row["composed"] - 1.0
+        typer.echo(f"{row['jobs']}: {row['composed']:.4f}, {row['filter']:.4f} ({100.0 * more:+.2f} %)")
 
 
 def noise(
