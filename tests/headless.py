@@ -193,7 +193,7 @@ def opened() -> Iterator[Tab]:
     """A tab of a browser of its own, which is ended afterwards."""
     program = browser()
     assert program is not None
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
         options += ["--disable-extensions", "--remote-debugging-port=0", f"--user-data-dir={home}", "about:blank"]
         started = subprocess.Popen([program, *options], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
