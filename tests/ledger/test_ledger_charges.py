@@ -122,6 +122,23 @@ def test_a_refusal_names_who_spent_it(ledger: Ledger, data: str) -> None:
     assert text.index("'large'") < text.index("'small 0'")
 
 
+@pytest.mark.parametrize(
+    "marks",
+    [
+        f"(release {'0a' * 8}) [once {'1b' * 16}]",
+        f"(job {'2c' * 8}, block 3) [seed 7]",
+        f"(job {'2c' * 8}, blocks 2 to 5)",
+        f"(run {'3d' * 8})",
+    ],
+)
+def test_a_refusal_shows_purposes_without_their_marks(ledger: Ledger, data: str, marks: str) -> None:
+    large = ledger.charge(data, gaussian(6.0), f"the mean (of [all]) {marks}")
+    with pytest.raises(BudgetError) as caught:
+        ledger.charge(data, gaussian(4.0), f"a sketch {marks}")
+    assert "The release 'a sketch' (ε = " in str(caught.value)
+    assert f", by entry {large.id} 'the mean (of [all])' of {large.at} (" in str(caught.value)
+
+
 def test_a_refusal_by_a_hair_shows_the_hair(ledger: Ledger) -> None:
     data = ledger.fingerprint({"x": np.zeros(1)})
     cost = account(gaussian(3.0), DELTA).epsilon()

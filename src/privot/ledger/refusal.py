@@ -13,7 +13,7 @@ from privot.accounting import account
 from privot.accounting.events import Event
 from privot.errors import BudgetError, OtherRecordsError
 from privot.ledger.ledger_rows import Budget
-from privot.ledger.tally import Offer
+from privot.ledger.tally import Offer, stated
 
 _NAMED = 3
 
@@ -25,7 +25,7 @@ def refusal(offer: Offer, event: Event, purpose: str) -> BudgetError:
     costs = {e: account(e, delta).epsilon() for e in dict.fromkeys(entry.event for entry in entries)}
     largest = sorted(entries, key=lambda entry: (-costs[entry.event], entry.id))
     named = [
-        f"entry {entry.id} {entry.purpose!r} of {entry.at} (ε = {_short(costs[entry.event])} alone)"
+        f"entry {entry.id} {stated(entry.purpose)!r} of {entry.at} (ε = {_short(costs[entry.event])} alone)"
         for entry in largest[:_NAMED]
     ]
     if len(largest) > _NAMED:
@@ -36,7 +36,7 @@ def refusal(offer: Offer, event: Event, purpose: str) -> BudgetError:
         else ("nothing is spent yet")
     )
     return BudgetError(
-        f"The release {purpose!r} (ε = {_short(account(event, delta).epsilon())} alone) would bring the "
+        f"The release {stated(purpose)!r} (ε = {_short(account(event, delta).epsilon())} alone) would bring the "
         f"data set {budget.label!r} to ε = {_apart(offer.total, budget.epsilon)}, above its budget of "
         f"ε = {budget.epsilon!r} (δ = {delta!r}, {budget.relation}); "
         f"{before}; nothing was released: ask for a smaller ε, draw more from what was released before, which costs "

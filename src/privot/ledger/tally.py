@@ -31,6 +31,13 @@ from privot.ledger.ledger_rows import (
 )
 
 _JOB = re.compile(r"\(job [0-9a-f]{16}\b")
+_MARKS = re.compile(r"( \((job|run|release) [0-9a-f]{16}(, [^()]*)?\)| \[(seed \d+|once [0-9a-f]+)\])+$")
+"""What privot itself puts behind a purpose: whose charge it is, and which release it paid for."""
+
+
+def stated(purpose: str) -> str:
+    """`purpose` as it was stated, without the marks behind it: for sentences that people read."""
+    return _MARKS.sub("", purpose)
 
 
 def budget_of(rows: list[Row], fingerprint: str) -> Budget | None:

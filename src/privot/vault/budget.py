@@ -22,7 +22,7 @@ from privot.data import owned_digest, records_digest
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
 from privot.ledger.ledger_rows import BUDGET, CHARGE, RESERVE, Row, canonical, charge_body, charged, now
-from privot.ledger.tally import Draws, MarkedCharges, Offer, offered
+from privot.ledger.tally import Draws, MarkedCharges, Offer, offered, stated
 from privot.partitions import PartitionedSource
 from privot.vault.related_records import RelatedTables
 
@@ -91,7 +91,7 @@ class MemoryBudget:
         offer = offered(self._rows, _UNNAMED, event, purpose, draws)
         if not offer.fits:
             raise BudgetError(
-                f"The budget refuses {purpose!r}: with it ε would be {offer.total:.6g} at δ = {self.delta:g} "
+                f"The budget refuses {stated(purpose)!r}: with it ε would be {offer.total:.6g} at δ = {self.delta:g} "
                 f"({offer.budget.relation}), above the budget of ε = {self.epsilon:g}."
             )
         return offer
