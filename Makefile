@@ -7,7 +7,7 @@ DEMO_READY := $(VENV)/.demo-ready
 DOCS_READY := $(VENV)/.docs-ready
 INSTALL := $(BIN)/python tests/packaging/installing.py -c constraints.txt
 
-.PHONY: demo check test tests coverage lint docs bench fuzz wheel wheel-test clean setup
+.PHONY: demo check test tests test-all test-lab coverage lint docs bench fuzz wheel wheel-test clean setup
 
 # Installs what the demonstration runs and no development tools; `make test` adds those to the same environment.
 demo: $(DEMO_READY)
@@ -19,18 +19,29 @@ demo: $(DEMO_READY)
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# While working: style, types, import contracts, and every test that is not marked slow, statistical, kills, federation
-# or wheel. Three minutes on two cores.
-check: lint
-	$(PYTEST) -m "not (slow or statistical or kills or federation or wheel or documents)"
+# Repeats are left to `make test-all`: tests/gate.py says which.
+GATE := $(PYTEST) --gate tests src/privot
 
-# Before a merge: the same, and every test but those of the documents' commands, which `make docs` runs. Style and
-# types are checked beside the tests. Fifteen minutes on two quiet cores, and set-up.
+# While working: style, types, import contracts, and every test that is not marked slow, statistical, kills, federation
+# or wheel.
+check: lint
+	$(GATE) -m "not (slow or statistical or kills or federation or wheel or documents)"
+
+# Before a merge: the same, and everything else once, but for the documents' commands, which `make docs` runs. Style and
+# types are checked beside the tests.
 test: $(READY)
 	+$(MAKE) --no-print-directory -j2 lint tests
 
 tests: $(READY)
-	$(PYTEST) -m "not documents"
+	$(GATE) -m "not documents"
+
+# Before a release: every repeat, every kill ten times, the laboratory.
+test-all: lint
+	PRIVOT_KILLS=10 PRIVOT_WORKER_KILLS=10 PRIVOT_SYNTH_KILLS=10 PRIVOT_LEDGER_CHARGES=1000 $(PYTEST) -m "not documents"
+
+# The laboratory's quick tests.
+test-lab: $(READY)
+	$(PYTEST) -m "not (slow or statistical)" lab/tests lab/src/privot_lab
 
 coverage: lint
 	$(PYTEST) --cov --cov-report=term:skip-covered

@@ -18,6 +18,9 @@ from hypothesis import settings
 import warm
 from postgresql_server import postgresql  # noqa: F401
 
+# `--gate` leaves repeats to `make test-all`
+pytest_plugins = ("gate",)
+
 # Hypothesis draws the same examples at every run, so that a pass or a failure can be repeated
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")

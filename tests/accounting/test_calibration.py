@@ -70,6 +70,7 @@ def test_a_calibrated_sigma_meets_its_budget_and_is_tight(
         assert sigma == pytest.approx(math.sqrt(times) / gaussian.largest_shift(epsilon, delta), rel=3e-4)
 
 
+@pytest.mark.gate(each="frame")
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 10.0])
 @pytest.mark.parametrize("frame", ["orthogonal", "independent"])

@@ -289,6 +289,7 @@ def test_a_few_dozen_nodes_dominate_the_whole_law(
     assert thinned <= exact * 1.03 + 1e-9
 
 
+@pytest.mark.gate(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(("dim", "slices"), [(2, 1), (10, 3), (50, 70), (784, 200), (784, 783)])
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 4.0])
@@ -313,6 +314,7 @@ def test_one_release_of_frames_agrees_with_an_integral_over_the_beta_law(dim: in
     assert true(guarantee.epsilon() * (1 - 1e-3))[0] > 1e-5
 
 
+@pytest.mark.gate(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("dim", "slices", "sigma"), [(6, 4, 1.0), (12, 8, 0.5), (3, 9, 2.0)])
 def test_one_release_of_independent_directions_agrees_with_simulation(dim: int, slices: int, sigma: float) -> None:

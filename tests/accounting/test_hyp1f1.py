@@ -69,6 +69,7 @@ def awkward(r: int, d: int) -> list[float]:
     return x
 
 
+@pytest.mark.gate(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("d", DIMENSIONS)
 def test_agrees_with_exact_sums(d: int) -> None:

@@ -38,6 +38,7 @@ def composed(event: Event, times: int, backward: bool = False) -> Composition:
 # --- closed forms ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.gate(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("shift", "times", "delta"),
@@ -149,6 +150,7 @@ def gaussian_pld(
     )
 
 
+@pytest.mark.gate(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("q", "sigma", "times"),
@@ -171,6 +173,7 @@ def test_poisson_compositions_agree_with_dp_accounting(q: float, sigma: float, t
             assert ours >= lower.get_epsilon_for_delta(delta)
 
 
+@pytest.mark.gate(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("scale", "times"), [(1.0, 10), (5.0, 100), (20.0, 1000)])
 def test_laplace_compositions_agree_with_dp_accounting(scale: float, times: int) -> None:

@@ -122,6 +122,7 @@ def test_more_steps_than_the_fft_can_carry_are_still_bounded():
     assert account(event, delta).epsilon() >= limit > 0
 
 
+@pytest.mark.gate(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("times", [13, 1000, 10**6, 10**9])
 def test_rounding_noise_only_ever_raises_what_is_read(times):

@@ -26,6 +26,7 @@ def survival(table: ProjectionLaw, at: np.ndarray) -> np.ndarray:
     return tails[np.searchsorted(table.values, at, side="right")]
 
 
+@pytest.mark.gate(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("dim", "slices", "orthogonal"), SMALL)
 def test_the_law_lies_above_drawn_directions_and_close(dim: int, slices: int, orthogonal: bool) -> None:
@@ -71,6 +72,7 @@ def test_the_law_of_two_directions_lies_above_an_integrated_convolution() -> Non
         assert true * (1 - 1e-7) <= ours <= true * 1.02 + 1e-12, h
 
 
+@pytest.mark.gate(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(("dim", "slices", "orthogonal"), [*SMALL, *LARGE])
 def test_moments_of_the_law_are_never_below_the_exact_ones(dim: int, slices: int, orthogonal: bool) -> None:
@@ -114,6 +116,7 @@ def test_log_moments_agree_with_mpmath(dim: int, slices: int, orthogonal: bool, 
     assert float(log_moment(dim, slices, orthogonal, c)[0]) == pytest.approx(float(truth), rel=1e-10)
 
 
+@pytest.mark.gate(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(("dim", "slices"), [(5, 3), (12, 8), (2, 40)])
 @pytest.mark.parametrize("failure", [0.2, 0.01, 1e-4])

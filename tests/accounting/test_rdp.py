@@ -54,6 +54,7 @@ def exact_curve(dim: int, slices: int, frame: str, sigma: float, order: float) -
         return total / (mp.mpf(order) - 1)
 
 
+@pytest.mark.gate(3, each="frame")
 @pytest.mark.slow
 @pytest.mark.parametrize("frame", ["independent", "orthogonal"])
 @pytest.mark.parametrize(("dim", "slices"), SHAPES)
@@ -150,6 +151,7 @@ def test_fixed_size_curves_lie_above_every_lower_bound(q: float, shift: float) -
             assert pair <= 2.0 * symmetric + 1e-12
 
 
+@pytest.mark.gate(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("q", "sigma"), [(0.01, 0.5), (0.3, 0.7), (0.9, 2.0)])
 def test_fixed_size_curves_of_projections_lie_above_their_remove_pair(q: float, sigma: float) -> None:
@@ -178,6 +180,7 @@ def autodp_curve(event: Event, q: float, orders: list[float]) -> np.ndarray:
         return accountant.get_rdp(orders)
 
 
+@pytest.mark.gate(each="event")
 @pytest.mark.slow
 @pytest.mark.parametrize(("batch", "records"), [(1, 1000), (128, 10_000), (100, 1000), (900, 1000)])
 @pytest.mark.parametrize(

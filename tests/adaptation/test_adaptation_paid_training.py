@@ -122,6 +122,7 @@ def go_on(made: DomainAdapter, job: Job, vault: Vault, book: Ledger, **more: obj
     return made.run(job, toy(40), lambda: vault, spent, ledger=book.identity, **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.gate(each="where")
 @pytest.mark.parametrize("where", ["before the release", "after the release", "after training"])
 @pytest.mark.parametrize("block", [0, 1])
 def test_a_killed_job_goes_on_without_paying_twice_and_counts_what_was_lost(

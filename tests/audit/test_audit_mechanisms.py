@@ -89,6 +89,7 @@ def test_runs_of_a_mechanism_agree_with_its_core() -> None:
     assert np.mean(attack2.real(True, 1000)[:, 0]) == pytest.approx(np.mean(core), rel=0.2)
 
 
+@pytest.mark.gate(3)
 @pytest.mark.parametrize("adjacency", [ADD, ONE])
 @pytest.mark.parametrize("classes", [0, 3])
 @pytest.mark.parametrize("public", [True, False])

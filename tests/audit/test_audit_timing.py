@@ -38,6 +38,7 @@ def check(machine: Machine, first: float, second: float, pairs: int = 150) -> An
     return same_time("it", lambda: machine.work(first), lambda: machine.work(second), pairs=pairs, clock=machine)
 
 
+@pytest.mark.gate(2)
 @pytest.mark.parametrize("busy", [0.0, 0.05, 0.2])
 @pytest.mark.parametrize("slower", [0.6, 1.5])
 def test_a_slower_release_is_found_on_a_busy_machine(busy: float, slower: float) -> None:

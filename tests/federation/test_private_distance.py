@@ -77,6 +77,7 @@ def noisy(generator, count, shift=0.0, spread=0.5):
     return spread * generator.normal(size=(count, 3)) @ along + generator.normal(size=(count, 20)) + shift
 
 
+@pytest.mark.gate(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "shift", "p"), [((120, 120), 0.0, 2.0), ((120, 200), 0.25, 2.0), ((120, 120), 0.25, 1.0)]

@@ -198,6 +198,7 @@ def test_only_sketches_of_one_design_are_compared(one: Sketch) -> None:
 IDS = ["plain, 1", "plain, 10", "around, 1", "around, 10"]
 
 
+@pytest.mark.gate(each="design")
 @pytest.mark.statistical
 @pytest.mark.parametrize(("design", "epsilon"), [(PLAIN, 1.0), (PLAIN, 10.0), (AROUND, 1.0), (AROUND, 10.0)], ids=IDS)
 def test_false_alarms_are_as_rare_as_stated(design: SketchDesign, epsilon: float) -> None:

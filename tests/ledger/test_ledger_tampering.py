@@ -51,6 +51,7 @@ def test_the_chain_is_what_it_says(filled: Path) -> None:
     connection.close()
 
 
+@pytest.mark.gate(2, each="column")
 @pytest.mark.slow
 @pytest.mark.parametrize("row", range(1, ROWS + 1))
 @pytest.mark.parametrize("column", COLUMNS)

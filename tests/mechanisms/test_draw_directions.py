@@ -70,6 +70,7 @@ def test_whole_frames_catch_exactly_their_number() -> None:
     np.testing.assert_allclose(shares(6, 18, "orthogonal", 8)[:200], 3.0, rtol=1e-13)
 
 
+@pytest.mark.gate(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("dim", "rest"), [(5, 2), (8, 1), (8, 7)])
 def test_partial_frame_has_the_beta_law(dim: int, rest: int) -> None:

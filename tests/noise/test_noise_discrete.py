@@ -29,6 +29,7 @@ def p_value(draws: np.ndarray, sigma_squared: float) -> float:
     return float(chdtrc(observed.size - 1, chi_square))
 
 
+@pytest.mark.gate(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize("sigma_squared", [0.4, 1, Fraction(7, 3), 30.25])
 def test_counts_follow_the_probability_function(sigma_squared: Fraction | float) -> None:

@@ -67,6 +67,7 @@ def test_first_distinct_goes_on_where_it_stopped() -> None:
     assert _first_distinct(bits, 3, 2).tolist() == [2, 0]
 
 
+@pytest.mark.gate(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("records", "batch"), [(5, 2), (5, 1), (4, 3), (4, 4), (1, 1)])
 def test_real_draws_are_uniform_over_ordered_tuples(records: int, batch: int) -> None:

@@ -35,6 +35,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 # two workers first: each more is another process that loads Dask
+@pytest.mark.gate(2)
 @pytest.mark.parametrize(("parts", "workers"), [(1, 2), (7, 2), (50, 2), (50, 3)])
 def test_dask_releases_what_one_process_does(
     tmp_path: Path, whole: dict[str, Any], cluster: Cluster, parts: int, workers: int

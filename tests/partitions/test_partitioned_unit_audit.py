@@ -39,6 +39,7 @@ def audited(whole: Path, rest: Path) -> tuple[Measured, float]:
     return measured(ones, zeros), claimed
 
 
+@pytest.mark.gate(2)
 @pytest.mark.parametrize("planted", [1, 5, 500])
 def test_measured_epsilon_of_a_patient_is_never_above_the_claim(tmp_path: Path, planted: int) -> None:
     rows = visits(planted=planted, alike=True)

@@ -117,6 +117,7 @@ def _mean_margin(number: float, total: Any, sigma: float) -> Any:
     return np.sqrt(square * (number**2 + total**2 - square)) / (number**2 - square)
 
 
+@pytest.mark.gate(each="kind")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["table", "images"])
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])

@@ -73,6 +73,7 @@ def test_pages_fit_every_width_and_say_nothing_on_the_console(folder: Path, tab:
     assert tab.errors == []
 
 
+@pytest.mark.gate(each="page")
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_words_have_contrast_and_pictures_have_names(folder: Path, tab: Tab, page: str, scheme: str) -> None:

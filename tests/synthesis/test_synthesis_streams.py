@@ -61,6 +61,7 @@ def open_vault(adjacency: str, epsilon: float = 50.0) -> Vault:
     return Vault(x, y, classes=2, clip=1.0, adjacency=adjacency, budget=(epsilon, 1e-5))
 
 
+@pytest.mark.gate(each="method")
 @pytest.mark.parametrize("method", ["sinkhorn", "sinkhorn-parameters"])
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_whole_gradients_charge_what_their_plan_said(adjacency: str, method: str) -> None:
@@ -94,6 +95,7 @@ def test_several_samples_a_step_are_planned_and_charged_as_many_times(adjacency:
         asked("sinkhorn-parameters", options={**SINKHORN, "samples": 2}).design(vault.facts)
 
 
+@pytest.mark.gate(each="bound")
 @pytest.mark.parametrize("bound", ["exact", "bernstein", "clt"])
 @pytest.mark.parametrize("labels", ["outer", "append"])
 def test_sliced_charges_what_its_plan_said_with_labels_counted(bound: str, labels: str) -> None:

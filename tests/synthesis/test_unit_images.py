@@ -88,6 +88,7 @@ def test_the_design_charges_what_the_vault_charges() -> None:
     assert [leaf.sensitivity for leaf, _ in leaves(event)] == pytest.approx([4.0, 8.0])
 
 
+@pytest.mark.gate(each="planted")
 @pytest.mark.parametrize("planted", [1, 5, 500])
 @pytest.mark.parametrize("per_unit", [1, 5])
 def test_means_of_neighbours_differ_by_at_most_what_is_charged(planted: int, per_unit: int) -> None:

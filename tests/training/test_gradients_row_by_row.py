@@ -41,6 +41,7 @@ def as_array(each: np.ndarray | torch.Tensor) -> np.ndarray:
     return each if isinstance(each, np.ndarray) else each.cpu().numpy()
 
 
+@pytest.mark.gate(each="name")
 @pytest.mark.slow
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("name", MODELS)

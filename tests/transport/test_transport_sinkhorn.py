@@ -66,6 +66,7 @@ def test_gaussians_in_closed_form() -> None:
     assert value == pytest.approx(closed, rel=1e-6)
 
 
+@pytest.mark.gate(each="cost")
 @pytest.mark.slow
 @pytest.mark.parametrize("cost", ["sqeuclidean", "l1", ("mixture", 0.7)])
 @pytest.mark.parametrize("reg", [0.05, 0.5, 5.0])

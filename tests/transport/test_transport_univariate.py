@@ -62,6 +62,7 @@ def test_the_plan_has_its_marginals_and_its_cost() -> None:
     assert np.sqrt((result.plan * (x[:, None] - y) ** 2).sum()) == pytest.approx(result.value, rel=1e-12)
 
 
+@pytest.mark.gate(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("p", POWERS)
 @pytest.mark.parametrize("weighted", [False, True])

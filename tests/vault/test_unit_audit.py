@@ -32,6 +32,7 @@ def audited(whole: Rows, rest: Rows) -> tuple[Measured, float]:
     return measured(ones, zeros), claimed
 
 
+@pytest.mark.gate(2)
 @pytest.mark.parametrize("planted", PLANTED)
 def test_measured_epsilon_of_a_patient_is_never_above_the_claim(planted: int):
     whole = table(5, planted, alike=True)

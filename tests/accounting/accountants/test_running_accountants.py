@@ -46,6 +46,7 @@ def step(sigma=1.0, q=0.01, sensitivity=1.0):
     return Sampled(Gaussian(sigma, sensitivity, AR), Poisson(q))
 
 
+@pytest.mark.gate(each="history")
 @pytest.mark.slow
 @pytest.mark.parametrize("history", HISTORIES)
 @pytest.mark.parametrize("delta", [1e-5, 1e-9])
@@ -125,6 +126,7 @@ def test_the_limit_is_opacus_gdp_and_no_bound():
     assert whole.shift() == pytest.approx(1.0)
 
 
+@pytest.mark.gate(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("alpha", "q", "sigma"), [(1.1, 0.01, 1.0), (2.5, 0.3, 0.7), (7.3, 1e-4, 3.0), (10.9, 0.02, 0.5)]
@@ -248,6 +250,7 @@ def oracle(alpha, q, s):
         return float(mpmath.log(mpmath.quad(density, ends)) / (a - 1))
 
 
+@pytest.mark.gate(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("q", "s"),

@@ -105,6 +105,7 @@ def test_noise_lowers_it_and_none_leaves_the_diracs():
     assert sampled_distance(5, 1.0, 3.0, 7.0) == 3.0
 
 
+@pytest.mark.gate(each="noise")
 @pytest.mark.statistical
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("mu", [1.0, 2.0, 3.5])

@@ -33,6 +33,7 @@ def quadrature(mu, mean, deviation):
         return float(mpmath.log(total) + top + mu * mpmath.log(deviation))
 
 
+@pytest.mark.gate(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("mu", [1.0, 2.5, 16.0, 33.3, 64.0])
 def test_the_moment_is_that_of_quadrature_over_six_decades(mu):

@@ -185,6 +185,7 @@ def test_damaged_models_are_refused(xor_model: TableModel) -> None:
 # --- what it costs
 
 
+@pytest.mark.gate(each="adjacency")
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_the_budget_is_met_and_used_up(epsilon: float, adjacency: str) -> None:
