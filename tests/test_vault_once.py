@@ -168,7 +168,7 @@ def test_one_value_twice_in_one_release_has_two_noises() -> None:
 
 def test_mechanisms_of_two_kinds_with_one_identity_have_their_own_noise(tmp_path: Path) -> None:
     class Other(PrivateSketch):
-        pass
+        stable_name = "another sketch"
 
     vault = open_vault(tmp_path / "l", epsilon=50.0)
     assert np.abs(blocks(vault, PrivateSketch(DESIGN, 20.0)) - blocks(vault, Other(DESIGN, 20.0))).min() > 1e-6

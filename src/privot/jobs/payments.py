@@ -22,7 +22,7 @@ from privot.jobs.blocks import paid_block
 from privot.jobs.charges import Spent, check_charged, counted
 from privot.jobs.job import Job
 from privot.jobs.release_once import SALT_SUFFIX
-from privot.mechanisms.mechanism import Identified, Mechanism
+from privot.mechanisms.mechanism import Identified, Mechanism, name_of
 from privot.opening import read_bytes
 from privot.release import Release
 from privot.vault import Vault
@@ -262,6 +262,7 @@ def _says_what_it_is(mechanism: Mechanism) -> bool:
     if not hasattr(mechanism, "identity") or mechanism.standing is not Standing.PROVEN:
         return False
     try:
+        name_of(mechanism)
         mechanism.identity()
     except UsageError:
         return False

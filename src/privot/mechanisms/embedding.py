@@ -151,6 +151,8 @@ class MeanEmbedding(Once):
     ((2, 2), (2,))
     """
 
+    stable_name: ClassVar[str] = "privot.mechanisms.embedding.MeanEmbedding"
+
     features: FeatureMap
     sigma: float
     labels: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +83,6 @@ class Facts:
     adjacency: Adjacency
     classes: int | None = None
     columns: tuple[PublicColumn, ...] = field(default=(), compare=False, repr=False)
-    # not in the repr, which marks releases that were paid for: the event that is charged names the unit
     unit: Unit | None = field(default=None, repr=False)
     whole_units: bool = field(default=False, repr=False)
 
@@ -95,6 +94,18 @@ class Facts:
                 "A unit is protected under add-remove only: under replace-one the number of records would be public, "
                 f"and another {self.unit.name} may have more or fewer of them."
             )
+
+    def identity(self) -> str:
+        """What a release that can be made again is bound to; it never changes, whatever this class is called.
+
+        The columns and the unit are not in it: the event that is charged names the unit.
+
+        >>> Facts(2, None, 1.0, Adjacency.ADD_REMOVE).identity()
+        "Facts(dim=2, records=None, clip=1.0, adjacency=<Adjacency.ADD_REMOVE: 'add-remove'>, classes=None)"
+        """
+        adjacency = f"<Adjacency.{self.adjacency.name}: {self.adjacency.value!r}>"
+        said = f"dim={self.dim!r}, records={self.records!r}, clip={self.clip!r}, adjacency={adjacency}"
+        return f"Facts({said}, classes={self.classes!r})"
 
     def plain(self) -> dict[str, Any]:
         """What a design writes down and compares beside the adjacency, as plain JSON types."""
@@ -253,11 +264,28 @@ class Once:
 
 
 class Identified(Mechanism, Protocol):
-    """A mechanism that can be identified, so that a release that was paid for can be made again."""
+    """A mechanism that can be identified, so that a release that was paid for can be made again.
+
+    Its class has a `stable_name` that no other mechanism has. Noise and charges are bound to that name: a class may
+    move or be renamed, but its `stable_name` never changes, or what was paid for could not be made again.
+    """
+
+    stable_name: ClassVar[str]
 
     def identity(self) -> bytes:
         """Everything the value depends on besides the records and the noise, to the last bit."""
         ...
+
+
+def name_of(mechanism: object) -> str:
+    """The `stable_name` of a mechanism's own class; refuses a class that has none, or only that of its base."""
+    name = vars(type(mechanism)).get("stable_name")
+    if not isinstance(name, str) or not name:
+        raise UsageError(
+            f"The class {type(mechanism).__name__} has no stable_name of its own, so its release cannot be made again: "
+            "give it one that no other mechanism has, or use release."
+        )
+    return name
 
 
 Answer = Callable[[int, Any], tuple[Value, Mapping[str, Any]]]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +103,8 @@ class RandomProjection:
     >>> release.value.shape, release.guarantee.epsilon() < 10.0
     ((2, 4), True)
     """
+
+    stable_name: ClassVar[str] = "privot.mechanisms.projection.RandomProjection"
 
     slices: int
     sigma: float

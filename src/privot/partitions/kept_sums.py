@@ -101,7 +101,11 @@ class KeptSums:
         except (InvalidTag, ValueError):
             # of another ledger, or changed: it is made again
             return None
-        return pickle.loads(plain)  # noqa: S301 - sealed by this very key
+        try:
+            return pickle.loads(plain)  # noqa: S301 - sealed by this very key
+        except (ImportError, AttributeError):
+            # of a version whose classes lay elsewhere: it is made again
+            return None
 
 
 def described(value: Any) -> bytes | None:
@@ -115,7 +119,7 @@ def described(value: Any) -> bytes | None:
     exact = getattr(value, "exact_bytes", None)
     parts: list[Any]
     if exact is not None:
-        return f"{type(value).__qualname__} exactly;".encode() + bytes(exact())
+        return f"{_stable_name(type(value)).rpartition('.')[2]} exactly;".encode() + bytes(exact())
     if is_dataclass(value) and not isinstance(value, type):
         parts = [getattr(value, field.name) for field in fields(value)]
     elif isinstance(value, tuple | list):
@@ -127,5 +131,10 @@ def described(value: Any) -> bytes | None:
     inner = [described(part) for part in parts]
     if any(part is None for part in inner):
         return None
-    head = f"{type(value).__module__}.{type(value).__qualname__} {len(parts)}(".encode()
+    head = f"{_stable_name(type(value))} {len(parts)}(".encode()
     return head + b"".join(part for part in inner if part is not None) + b")"
+
+
+def _stable_name(kind: type) -> str:
+    """What names a class: its `stable_name` where it has one of its own, as a class that has moved does."""
+    return str(vars(kind).get("stable_name", f"{kind.__module__}.{kind.__qualname__}"))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from privot.errors import DataError, UsageError, brief
 
@@ -43,6 +43,8 @@ class Column:
     "true") unless given. Other usual words are read too; these are what comes out.
     `missing` says whether a value may be missing.
     """
+
+    stable_name: ClassVar[str] = "privot.tables.columns.Column"
 
     name: str
     type: Type

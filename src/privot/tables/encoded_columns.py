@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ class EncodedColumn:
     >>> age.values(np.array([0.25, -1.0])), age.coordinates(np.array([30.0]))
     (array([30., nan]), array([0.25]))
     """
+
+    stable_name: ClassVar[str] = "privot.tables.encoded_columns.EncodedColumn"
 
     column: Column
     place: int

@@ -14,7 +14,7 @@ from privot.accounting.assumptions import standing_of
 from privot.accounting.events import Downgraded, Event, adjacency_of, of_standing, repeated
 from privot.errors import PrivotError, UnprovenError, UsageError
 from privot.guarantee import Guarantee, Standing
-from privot.mechanisms.mechanism import Facts, Identified, Mechanism
+from privot.mechanisms.mechanism import Facts, Identified, Mechanism, name_of
 from privot.noise import KeptNoise, NoiseSource
 from privot.noise.kept_noise import mark_of
 from privot.partitions.engines.engine import arithmetic_mark
@@ -70,8 +70,8 @@ def kept_noise(mechanism: Identified, secret: bytes, facts: Facts, data: str, re
     """
     named = [
         data,
-        f"{type(mechanism).__module__}.{type(mechanism).__qualname__}",
-        repr(facts),
+        name_of(mechanism),
+        facts.identity(),
         records,
         repr(sorted(facts.cost(mechanism.event(facts)).to_dict().items())),
         arithmetic_mark(("scipy",), mechanism.needs.tensors),

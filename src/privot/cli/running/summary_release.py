@@ -130,7 +130,7 @@ def _release(
             return release_marked(vault, mechanism, secret, chosen, purpose=purpose, delta=delta).to_bytes()
 
         name = _fingerprint(book, held)
-        asked = [name, repr(vault.facts), delta, mechanism.identity().hex()]
+        asked = [name, vault.facts.identity(), delta, mechanism.identity().hex()]
         path = ledgers.kept_place(book, asked)
         with (
             delivering(path, dict, pay, charged=vault.charges, what="release", most=max_unpacked()) as kept,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,8 @@ class PrivateSketch(Once):
     >>> release.guarantee.epsilon() < 1.0
     True
     """
+
+    stable_name: ClassVar[str] = "privot.mechanisms.sketching.private_sketch.PrivateSketch"
 
     design: SketchDesign
     sigma: float

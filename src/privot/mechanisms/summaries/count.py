@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,8 @@ class Count(Summary):
     >>> bool(release.value["low"] <= release.value["high"]), release.guarantee.epsilon() <= 1.0
     (True, True)
     """
+
+    stable_name: ClassVar[str] = "privot.mechanisms.summaries.count.Count"
 
     column: int | str | None = None
     between: tuple[float, float] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,8 @@ class Histogram(Summary):
     >>> release.value["estimate"].shape, release.public["edges"]
     ((4,), [0.0, 25.0, 50.0, 75.0, 100.0])
     """
+
+    stable_name: ClassVar[str] = "privot.mechanisms.summaries.histogram.Histogram"
 
     column: int | str
     bins: int | Sequence[float] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +103,8 @@ class Mean(Summary):
     >>> bool(release.value["low"] <= release.value["estimate"] <= release.value["high"])
     True
     """
+
+    stable_name: ClassVar[str] = "privot.mechanisms.summaries.mean.Mean"
 
     column: int | str
     range: tuple[float, float] | None = None

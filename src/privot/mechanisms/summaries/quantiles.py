@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +92,8 @@ class Quantiles(Summary):
     >>> bool((value["low"] <= value["estimate"]).all() and (value["estimate"] <= value["high"]).all())
     True
     """
+
+    stable_name: ClassVar[str] = "privot.mechanisms.summaries.quantiles.Quantiles"
 
     column: int | str
     probabilities: Sequence[float] = (0.5,)

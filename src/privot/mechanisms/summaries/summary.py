@@ -17,7 +17,7 @@ from privot.common.arguments import check_delta, check_epsilon, is_number
 from privot.common.privacy_unit import Unit
 from privot.errors import UsageError, brief
 from privot.guarantee import Adjacency, Standing
-from privot.mechanisms.mechanism import Facts, Needs, Once, PublicColumn
+from privot.mechanisms.mechanism import Facts, Needs, Once, PublicColumn, name_of
 from privot.mechanisms.table_counts.cell_axes import LABEL
 
 COVERED = "the privacy noise alone, not how the records were sampled"
@@ -56,7 +56,8 @@ class Summary(Once):
 
     def identity(self) -> bytes:
         """Which number it is, and every choice."""
-        return repr([type(self).__name__, *((f.name, getattr(self, f.name)) for f in fields(self))]).encode()
+        class_name = name_of(self).rpartition(".")[2]
+        return repr([class_name, *((f.name, getattr(self, f.name)) for f in fields(self))]).encode()
 
     @property
     def reach(self) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,8 @@ class ChosenCells:
     function of the noisy tree and of public numbers. What `then` costs does not depend on its cells: a record stands in
     one cell of every column, whatever the cells are, so its event is that of the axes that stand for them.
     """
+
+    stable_name: ClassVar[str] = "privot.mechanisms.table_counts.chosen_cells.ChosenCells"
 
     grids: tuple[Axis | None, ...]
     sigma: float

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,6 +148,8 @@ class FurtherScores:
     their values are clamped to shares (`residuals`). Cutting r to whole parts, towards 0, makes none larger, and sums
     of whole numbers are exact.
     """
+
+    stable_name: ClassVar[str] = "privot.mechanisms.table_counts.further_scores.FurtherScores"
 
     then: GroupedMarginals | ScoredMarginals
     scores: tuple[Score, ...]

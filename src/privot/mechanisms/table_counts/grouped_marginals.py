@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,8 @@ class GroupedMarginals:
     part. Groups and weights of a later part are functions of the earlier parts' noisy counts; its sensitivity is not:
     every record stands in one merged cell per column, whatever the groups, and Σ w² is the number of pairs, always.
     """
+
+    stable_name: ClassVar[str] = "privot.mechanisms.table_counts.grouped_marginals.GroupedMarginals"
 
     axes: tuple[Axis, ...]
     classes: int | None

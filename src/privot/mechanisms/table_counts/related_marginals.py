@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,8 @@ class RelatedMarginals:
 
     Under replace-one nothing is claimed: the event of a unit is add-remove.
     """
+
+    stable_name: ClassVar[str] = "privot.mechanisms.table_counts.related_marginals.RelatedMarginals"
 
     tables: tuple[tuple[TablePart, RowView], ...]
     assumptions: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,8 @@ class ScoredMarginals:
     the planner makes, if it is one: shares of the stated classes (`residuals` sees to that), of one row alone
     (`try_law` tests it on public rows; no test finds every law that looks at its neighbours).
     """
+
+    stable_name: ClassVar[str] = "privot.mechanisms.table_counts.scored_marginals.ScoredMarginals"
 
     marginals: GroupedMarginals
     sigma: float
