@@ -73,7 +73,7 @@ class Cuda:
 def test_warming_up_waits_for_what_came_before_and_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, device: str | None
 ) -> None:
-    from privot.common.cuda_warm_up import side_stream
+    from privot.common.cuda_graphs import side_stream
 
     cuda = Cuda()
     monkeypatch.setattr(torch, "cuda", cuda)
@@ -85,7 +85,7 @@ def test_warming_up_waits_for_what_came_before_and_is_waited_for(
 
 
 def test_warming_up_is_waited_for_also_where_it_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from privot.common.cuda_warm_up import side_stream
+    from privot.common.cuda_graphs import side_stream
 
     cuda = Cuda()
     monkeypatch.setattr(torch, "cuda", cuda)

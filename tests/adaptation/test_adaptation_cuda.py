@@ -9,7 +9,7 @@ import torch
 from privot.adaptation import AdaptationConfig, DomainAdapter
 from privot.adaptation import learner as learning_module
 from privot.adaptation.learner import Learner
-from privot.adaptation.open_baselines import train_openly
+from privot.adaptation.open_adaptation import train_openly
 from privot.common.cuda_graphs import called
 from privot.vault import Vault
 

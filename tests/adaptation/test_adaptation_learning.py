@@ -14,7 +14,7 @@ from privot.adaptation.alignment.transformation_fit import Fit, fit
 from privot.adaptation.alignment.transformations import Warp, transformation
 from privot.adaptation.learner import Learner
 from privot.adaptation.networks import build, discriminator
-from privot.adaptation.open_baselines import train_openly
+from privot.adaptation.open_adaptation import train_openly
 from privot.errors import UsageError
 from privot.vault import Vault
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from privot.audit.protocols import record_recovery as attacks
-from privot.audit.protocols.exchanges import play_fedwad, play_triangle
-from privot.audit.protocols.normality import BINS, draw_histograms, normality
-from privot.audit.protocols.sketch_recovery import recover_from_sketches
-from privot.audit.protocols.word_recovery import CLOSED, ETA, GAMMA, INVERTED, matching_rate, word_rates
+from privot.audit.protocol_attacks import record_recovery as attacks
+from privot.audit.protocol_attacks.exchanges import play_fedwad, play_triangle
+from privot.audit.protocol_attacks.normality import BINS, draw_histograms, normality
+from privot.audit.protocol_attacks.sketch_recovery import recover_from_sketches
+from privot.audit.protocol_attacks.word_recovery import CLOSED, ETA, GAMMA, INVERTED, matching_rate, word_rates
 from privot.cli import run
 from privot.errors import DataError, UsageError
 from privot.federation.protocols.word_vectors import WordVectors

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from privot.cli import run
-from privot.cli.running import demonstration, invented_clinics
-from privot.cli.running.demonstration import DemoAnswer, demonstrate
+from privot.cli.running.demo_runs import demonstration, invented_clinics
+from privot.cli.running.demo_runs.demonstration import DemoAnswer, demonstrate
 from privot.evaluation.classifiers import CLASSIFIERS
 
 pytestmark = pytest.mark.slow

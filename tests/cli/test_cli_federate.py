@@ -56,7 +56,7 @@ def test_any_valid_party_name_gives_a_readable_policy(folder: Path, capsys) -> N
 
 
 def test_a_job_without_any_distance_ends_with_an_error() -> None:
-    from privot.cli.commands.federate_commands import _check_obtained, _tell
+    from privot.cli.commands.groups.federate_commands import _check_obtained, _tell
 
     nothing = [[0.0, None], [None, 0.0]]
     some = [[0.0, 1.0, None], [1.0, 0.0, None], [None, None, 0.0]]

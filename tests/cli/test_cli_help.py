@@ -84,7 +84,7 @@ def test_a_command_loads_its_own_module_only() -> None:
         "print(sorted(m for m in sys.modules if m.startswith('privot.cli.commands.')))"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed.splitlines()[-1] == "['privot.cli.commands.report']"
+    assert printed.splitlines()[-1] == "['privot.cli.commands.report_command']"
 
 
 def test_no_option_has_two_help_texts_unless_its_meaning_differs() -> None:

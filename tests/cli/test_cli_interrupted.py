@@ -21,8 +21,8 @@ from privot.cli import run
 from privot.jobs.job import Job
 from privot.ledger import Ledger
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.generator_training.checkpoint import Keeper, load
 from privot.synthesis.methods.embedding_training import train
+from privot.synthesis.neural.generator_training.checkpoint import Keeper, load
 from privot.vault import Vault
 
 pytestmark = pytest.mark.kills

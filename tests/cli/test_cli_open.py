@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from privot.adaptation.open_baselines import adapt_openly
+from privot.adaptation.open_adaptation import adapt_openly
 from privot.cli import run
 from privot.errors import DataError, UsageError
-from privot.synthesis.open_baselines import OPEN_METHODS, train_generator_openly
+from privot.synthesis.open_generators import OPEN_METHODS, train_generator_openly
 
 pytestmark = pytest.mark.slow
 

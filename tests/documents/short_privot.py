@@ -15,7 +15,7 @@ STEPS = 20
 @contextmanager
 def short_training() -> Iterator[None]:
     """Every generator trains for `STEPS` steps unless a number is given; what is released and paid stays."""
-    from privot.synthesis.defaults import generator_defaults
+    from privot.synthesis.neural.defaults import generator_defaults
 
     usual = generator_defaults.steps
     generator_defaults.steps = lambda problem: STEPS

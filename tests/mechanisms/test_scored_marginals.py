@@ -244,7 +244,7 @@ def test_weights_are_a_function_of_the_first_counts_and_change_no_price() -> Non
 
 def test_an_additive_law_says_what_a_product_with_one_hot_rows_says() -> None:
     from privot.mechanisms.table_counts.group_shares import GroupShares
-    from privot.synthesis.tabular.conditional import probabilities
+    from privot.synthesis.tabular.column_laws.conditional import probabilities
     from privot.synthesis.tabular.table_model import Levels
 
     rng = np.random.default_rng(5)

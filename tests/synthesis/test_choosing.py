@@ -24,17 +24,17 @@ from privot.ledger import Ledger
 from privot.mechanisms.accuracy_counts import correct_counts_event
 from privot.release import Release
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.defaults import refinement_defaults
-from privot.synthesis.defaults.problem_and_rules import Problem
-from privot.synthesis.defaults.refinement_defaults import FACTORS, choose_warp_selection
 from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.features.network_features import CONSTANT
-from privot.synthesis.generators.generator import build
 from privot.synthesis.job_files import CHOICE, LABELS
-from privot.synthesis.methods import refinement_steps
+from privot.synthesis.methods import after_training_steps
 from privot.synthesis.methods.embedding_method import beside
-from privot.synthesis.refinement.relabelling import Drawn, Labelling, _first_weights
-from privot.synthesis.refinement.warp_selection import EACH, WarpSelection, classifiers, warped
+from privot.synthesis.neural.after_training.relabelling import Drawn, Labelling, _first_weights
+from privot.synthesis.neural.after_training.warp_selection import EACH, WarpSelection, classifiers, warped
+from privot.synthesis.neural.defaults import after_training_defaults
+from privot.synthesis.neural.defaults.after_training_defaults import FACTORS, choose_warp_selection
+from privot.synthesis.neural.defaults.problem_and_rules import Problem
+from privot.synthesis.neural.generators.generator import build
 from privot.vault import Vault
 
 pytestmark = pytest.mark.slow
@@ -138,7 +138,7 @@ def test_a_generator_warps_by_its_factor_and_is_otherwise_the_same() -> None:
 def test_the_classifiers_are_trained_on_samples_warped_as_the_factors_say(monkeypatch: pytest.MonkeyPatch) -> None:
     warps: list[float] = []
     taught: list[tuple[int, int]] = []
-    drawn = refinement_steps.draw
+    drawn = after_training_steps.draw
 
     def look(run: Any, fitted: Any, samples: int) -> Any:
         warps.append(fitted.generator.config["warp"])
@@ -148,8 +148,8 @@ def test_the_classifiers_are_trained_on_samples_warped_as_the_factors_say(monkey
         taught.append((len(drawn.x), seed))
         return classifiers(drawn, seed)
 
-    monkeypatch.setattr(refinement_steps, "draw", look)
-    monkeypatch.setattr("privot.synthesis.methods.refinement_steps.classifiers", teach)
+    monkeypatch.setattr(after_training_steps, "draw", look)
+    monkeypatch.setattr("privot.synthesis.methods.after_training_steps.classifiers", teach)
     small().fit(vault())
     assert warps == [pytest.approx(0.05 * f) for f in PLAN.factors]
     assert taught == [(PLAN.samples, 5)] * 3
@@ -157,7 +157,7 @@ def test_the_classifiers_are_trained_on_samples_warped_as_the_factors_say(monkey
 
 def test_nothing_is_warped_by_the_records_under_less_than_it_cost() -> None:
     made = small()
-    for place in ("privot.synthesis.methods.refinement_steps.classifiers", "privot.guarantee.Guarantee.compose"):
+    for place in ("privot.synthesis.methods.after_training_steps.classifiers", "privot.guarantee.Guarantee.compose"):
         with killed_at(place):
             made.fit(vault())
         assert made.generator_.warp == 0.05
@@ -206,7 +206,7 @@ def test_what_is_due_is_what_is_charged_later(tmp_path: Path) -> None:
 
 
 def test_of_a_stream_the_blocks_that_nobody_paid_for_are_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(refinement_defaults.LABELLING["cpu"], "samples", 60)
+    monkeypatch.setitem(after_training_defaults.LABELLING["cpu"], "samples", 60)
     options = {"steps": 6, "blocks": 3, "batch": 10, "points": 6, "labelled": 0.3}
     asked = Synthesizer(*TERMS, method="sinkhorn", shape=BARS, records=200, options=options, device="cpu", seed=5)
     design = asked.design(vault().facts)
@@ -361,8 +361,8 @@ def test_only_warped_images_with_classes_have_a_choice() -> None:
 @pytest.mark.parametrize(
     ("charges", "place"),
     [
-        (1, "privot.synthesis.methods.refinement_steps.draw"),
-        (2, "privot.synthesis.refinement.warp_selection.WarpSelection.chosen"),
+        (1, "privot.synthesis.methods.after_training_steps.draw"),
+        (2, "privot.synthesis.neural.after_training.warp_selection.WarpSelection.chosen"),
     ],
     ids=["learning", "paid"],
 )

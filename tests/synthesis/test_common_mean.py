@@ -21,24 +21,24 @@ from privot.guarantee import Adjacency
 from privot.ledger import Ledger
 from privot.mechanisms import Facts
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.defaults import common_mean
-from privot.synthesis.defaults.common_mean import CommonMean, choose_maps, column_scales
-from privot.synthesis.defaults.feature_defaults import choose_both
-from privot.synthesis.defaults.generator_defaults import COMMON_STEPS, choose_rules
-from privot.synthesis.defaults.problem_and_rules import Problem
-from privot.synthesis.defaults.refinement_defaults import choose_warp_selection, wants_common_mean
-from privot.synthesis.defaults.streaming_defaults import embedding_options
 from privot.synthesis.design import check_cost
 from privot.synthesis.features.fourier import Fourier, Stack
 from privot.synthesis.features.scattered import Scattered
-from privot.synthesis.generator_training.distributed import ALONE
-from privot.synthesis.generator_training.training_state import TrainingState
 from privot.synthesis.methods import embedding_method
 from privot.synthesis.methods.embedding_method import EmbeddingDesign
 from privot.synthesis.methods.embedding_training import Target, _Step, train
+from privot.synthesis.neural.after_training.relabelling import MAX_RECORDS
+from privot.synthesis.neural.defaults import common_mean
+from privot.synthesis.neural.defaults.after_training_defaults import choose_warp_selection, wants_common_mean
+from privot.synthesis.neural.defaults.common_mean import CommonMean, choose_maps, column_scales
+from privot.synthesis.neural.defaults.feature_defaults import choose_both
+from privot.synthesis.neural.defaults.generator_defaults import COMMON_STEPS, choose_rules
+from privot.synthesis.neural.defaults.problem_and_rules import Problem
+from privot.synthesis.neural.defaults.streaming_defaults import embedding_options
+from privot.synthesis.neural.generator_training.distributed import ALONE
+from privot.synthesis.neural.generator_training.training_state import TrainingState
+from privot.synthesis.neural.public.public_images import MIN_IMAGES, PublicImages
 from privot.synthesis.output.output_folder import write_folder
-from privot.synthesis.public.public_images import MIN_IMAGES, PublicImages
-from privot.synthesis.refinement.relabelling import MAX_RECORDS
 from privot.vault import Vault
 
 SHAPE, DIM = (16, 16, 3), 768

@@ -18,9 +18,9 @@ from privot.errors import UsageError
 from privot.synthesis import Synthesizer
 from privot.synthesis.design import shares
 from privot.synthesis.fitted import FittedGenerator
-from privot.synthesis.generators.generator import build
-from privot.synthesis.generators.joined_pairs import joined_pairs
-from privot.synthesis.refinement.relabelling import Drawn, labels_of, of_pixels
+from privot.synthesis.neural.after_training.relabelling import Drawn, labels_of, of_pixels
+from privot.synthesis.neural.generators.generator import build
+from privot.synthesis.neural.generators.joined_pairs import joined_pairs
 from privot.tables import Column, Schema, Table, TableCodec
 
 COLOUR = (16, 16, 3)

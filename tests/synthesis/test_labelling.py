@@ -26,14 +26,14 @@ from privot.mechanisms.exact_sums import try_map
 from privot.noise import SeededNoise
 from privot.release import Release
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.defaults.problem_and_rules import Problem
-from privot.synthesis.defaults.refinement_defaults import LABELLING, choose_labelling, labelling_of
 from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.features.network_features import CONSTANT, NetworkFeatures, _answers, _on_grid
 from privot.synthesis.job_files import LABELS, LESSON
 from privot.synthesis.methods.embedding_method import beside
+from privot.synthesis.neural.after_training.relabelling import Drawn, Labelling, PretrainedLabeller, labeller, labels_of
+from privot.synthesis.neural.defaults.after_training_defaults import LABELLING, choose_labelling, labelling_of
+from privot.synthesis.neural.defaults.problem_and_rules import Problem
 from privot.synthesis.output.html_report import write_report
-from privot.synthesis.refinement.relabelling import Drawn, Labelling, PretrainedLabeller, labeller, labels_of
 from privot.vault import Vault
 
 pytestmark = pytest.mark.slow
@@ -379,9 +379,9 @@ def test_only_images_with_classes_can_be_labelled() -> None:
 @pytest.mark.parametrize(
     ("when", "place"),
     [
-        ("learning", "privot.synthesis.refinement.relabelling.PretrainedLabeller.learn"),
-        ("paying", "privot.synthesis.methods.refinement_steps.tuned_head"),
-        ("paid", "privot.synthesis.methods.refinement_steps.labeller"),
+        ("learning", "privot.synthesis.neural.after_training.relabelling.PretrainedLabeller.learn"),
+        ("paying", "privot.synthesis.methods.after_training_steps.tuned_head"),
+        ("paid", "privot.synthesis.methods.after_training_steps.labeller"),
     ],
 )
 def test_a_job_killed_before_its_labels_goes_on_and_pays_for_them_once(when: str, place: str, tmp_path: Path) -> None:
@@ -416,7 +416,7 @@ def test_a_stream_and_its_labels_cost_what_was_asked_for(
     plain = streamed(method, 0.0).design(held.facts)
     assert streamed(method).design(held.facts).mechanism.sigma > plain.mechanism.sigma
 
-    with killed_at("privot.synthesis.methods.refinement_steps.tuned_head"):
+    with killed_at("privot.synthesis.methods.after_training_steps.tuned_head"):
         streamed(method).fit(held, folder=folder)
     assert len(ledger.entries()) == 2
     done = resumed(folder, ledger, lambda: held)

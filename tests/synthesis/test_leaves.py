@@ -19,25 +19,25 @@ from privot.guarantee import Adjacency
 from privot.ledger import Ledger
 from privot.report.image_grid import draw_grid
 from privot.synthesis import Rules, Synthesizer, build, choose_rules
-from privot.synthesis.defaults import generator_defaults, refinement_defaults
-from privot.synthesis.defaults.generator_defaults import LEAVES_STEPS
-from privot.synthesis.defaults.problem_and_rules import Problem
-from privot.synthesis.defaults.refinement_defaults import (
+from privot.synthesis.features.fourier import Fourier
+from privot.synthesis.features.scattering import ScatteringClassifier
+from privot.synthesis.methods.embedding_training import Target
+from privot.synthesis.methods.leaves_target import leaves_target, shrunk
+from privot.synthesis.neural.after_training.relabelling import labels_of
+from privot.synthesis.neural.defaults import after_training_defaults, generator_defaults
+from privot.synthesis.neural.defaults.after_training_defaults import (
     LEAVES_SHARE,
     choose_labelling,
     choose_warp_selection,
     has_leaves,
 )
-from privot.synthesis.defaults.rows_needed import rows_needed
-from privot.synthesis.features.fourier import Fourier
-from privot.synthesis.features.scattering import ScatteringClassifier
-from privot.synthesis.generators.leaves import NUMBERS, leaves
-from privot.synthesis.methods.embedding_training import Target
-from privot.synthesis.methods.leaves_target import leaves_target, shrunk
+from privot.synthesis.neural.defaults.generator_defaults import LEAVES_STEPS
+from privot.synthesis.neural.defaults.problem_and_rules import Problem
+from privot.synthesis.neural.defaults.rows_needed import rows_needed
+from privot.synthesis.neural.generators.leaves import NUMBERS, leaves
+from privot.synthesis.neural.public.public_images import MIN_IMAGES, PublicImages
 from privot.synthesis.output.html_report import write_report
 from privot.synthesis.output.output_folder import write_folder
-from privot.synthesis.public.public_images import MIN_IMAGES, PublicImages
-from privot.synthesis.refinement.relabelling import labels_of
 from privot.vault import Vault
 
 SHAPE, DIM = (16, 16, 3), 768
@@ -243,7 +243,7 @@ def done() -> Synthesizer:
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(generator_defaults, "LEAVES_STEPS", 5)
         changed.setattr("privot.synthesis.methods.leaves_target._PICTURES", 500)
-        changed.setitem(refinement_defaults.SCATTERED, "samples", 200)
+        changed.setitem(after_training_defaults.SCATTERED, "samples", 200)
         return made().fit(vault())
 
 
@@ -335,14 +335,14 @@ def test_a_saved_model_of_other_sizes_than_its_weights_takes_no_memory(
 
 
 @pytest.mark.parametrize(
-    "place", ["embedding_method.train", "refinement_steps.tuned_head", "refinement_steps.labeller"]
+    "place", ["embedding_method.train", "after_training_steps.tuned_head", "after_training_steps.labeller"]
 )
 def test_a_killed_job_goes_on_and_pays_for_both_parts_once(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(generator_defaults, "LEAVES_STEPS", 3)
     monkeypatch.setattr("privot.synthesis.methods.leaves_target._PICTURES", 500)
-    monkeypatch.setitem(refinement_defaults.SCATTERED, "samples", 100)
+    monkeypatch.setitem(after_training_defaults.SCATTERED, "samples", 100)
     ledger = Ledger.create(tmp_path / "ledger")
     held, folder = vault(ledger=ledger), tmp_path / "out"
     with killed_at(f"privot.synthesis.methods.{place}"):
@@ -359,7 +359,7 @@ def test_an_interrupted_job_goes_on_with_the_generator_that_it_was_designed_with
 ) -> None:
     """As one of an earlier version, whose defaults knew no leaves."""
     monkeypatch.setattr(generator_defaults, "steps", lambda problem: 3)
-    monkeypatch.setitem(refinement_defaults.SCATTERED, "samples", 100)
+    monkeypatch.setitem(after_training_defaults.SCATTERED, "samples", 100)
     ledger = Ledger.create(tmp_path / "ledger")
     held, folder = vault(ledger=ledger), tmp_path / "out"
     with pytest.MonkeyPatch.context() as earlier:

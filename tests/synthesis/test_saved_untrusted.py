@@ -12,8 +12,8 @@ import pytest
 
 from privot.errors import DataError
 from privot.synthesis import Synthesizer
-from privot.synthesis.defaults.problem_and_rules import Rules
-from privot.synthesis.generators.generator import build
+from privot.synthesis.neural.defaults.problem_and_rules import Rules
+from privot.synthesis.neural.generators.generator import build
 from privot.tables import Schema, TableCodec
 from privot.vault import Vault
 

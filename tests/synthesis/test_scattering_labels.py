@@ -16,13 +16,18 @@ from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.ledger import Ledger
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.defaults.problem_and_rules import Problem
-from privot.synthesis.defaults.refinement_defaults import LABELS_SHARE, SCATTERED, choose_labelling, labelling_of
 from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.features.scattering import Scattering, ScatteringClassifier
 from privot.synthesis.job_files import LESSON
+from privot.synthesis.neural.after_training.relabelling import Drawn, Labelling, PretrainedLabeller, labeller, labels_of
+from privot.synthesis.neural.defaults.after_training_defaults import (
+    LABELS_SHARE,
+    SCATTERED,
+    choose_labelling,
+    labelling_of,
+)
+from privot.synthesis.neural.defaults.problem_and_rules import Problem
 from privot.synthesis.output.html_report import write_report
-from privot.synthesis.refinement.relabelling import Drawn, Labelling, PretrainedLabeller, labeller, labels_of
 from privot.vault import Vault
 
 SHAPE, DIM = (16, 16, 3), 768
@@ -96,9 +101,9 @@ def test_records_of_another_range_have_the_same_features() -> None:
 @pytest.mark.parametrize(
     ("when", "place"),
     [
-        ("learning", "privot.synthesis.refinement.relabelling.PretrainedLabeller.scattered"),
-        ("paying", "privot.synthesis.methods.refinement_steps.tuned_head"),
-        ("paid", "privot.synthesis.methods.refinement_steps.labeller"),
+        ("learning", "privot.synthesis.neural.after_training.relabelling.PretrainedLabeller.scattered"),
+        ("paying", "privot.synthesis.methods.after_training_steps.tuned_head"),
+        ("paid", "privot.synthesis.methods.after_training_steps.labeller"),
     ],
 )
 def test_a_job_killed_before_its_labels_goes_on_and_pays_for_them_once(when: str, place: str, tmp_path: Path) -> None:

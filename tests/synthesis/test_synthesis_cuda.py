@@ -13,10 +13,10 @@ if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
 from privot.synthesis import Synthesizer
-from privot.synthesis.defaults.problem_and_rules import Rules
-from privot.synthesis.generator_training import checkpoint
-from privot.synthesis.generator_training.training_state import TrainingState
 from privot.synthesis.methods.generated_points import Points, RecordedPoints
+from privot.synthesis.neural.defaults.problem_and_rules import Rules
+from privot.synthesis.neural.generator_training import checkpoint
+from privot.synthesis.neural.generator_training.training_state import TrainingState
 from privot.vault import Vault
 
 DIM = 64
@@ -120,7 +120,7 @@ def test_a_killed_job_on_a_gpu_takes_its_last_block(method: str, tmp_path: Path)
 
 def test_a_network_and_its_tuning_are_the_same_on_cuda() -> None:
     from privot.mechanisms.gradients.linear_head import TunedHead, bounded
-    from privot.synthesis.refinement.relabelling import Drawn, PretrainedLabeller
+    from privot.synthesis.neural.after_training.relabelling import Drawn, PretrainedLabeller
 
     dice = torch.Generator().manual_seed(0)
     x, y = torch.rand(300, 400, generator=dice), torch.randint(0, 3, (300,), generator=dice)
@@ -152,7 +152,7 @@ def test_a_scattering_is_the_same_on_cuda() -> None:
 
 def test_hits_are_the_same_on_cuda() -> None:
     from privot.mechanisms.accuracy_counts import CorrectCounts
-    from privot.synthesis.refinement.relabelling import Drawn, PretrainedLabeller, classifier
+    from privot.synthesis.neural.after_training.relabelling import Drawn, PretrainedLabeller, classifier
 
     dice = torch.Generator().manual_seed(0)
     x, y = torch.rand(1500, 400, generator=dice), torch.randint(0, 3, (1500,), generator=dice)
@@ -192,12 +192,12 @@ def test_recorded_steps_of_a_baseline_without_privacy_are_those_that_are_called(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from privot.common.cuda_graphs import called
-    from privot.synthesis import open_baselines
+    from privot.synthesis import open_generators
 
     x, y = pictures(100)
     given: Any = {"method": method, "classes": 2, "shape": (8, 8), "steps": 6, "batch": 20, "device": "cuda"}
-    replayed = open_baselines.train_generator_openly(x, y, mixture=1.0, **given)
-    monkeypatch.setattr(open_baselines, "recorded", called)
-    eager = open_baselines.train_generator_openly(x, y, mixture=1.0, **given)
+    replayed = open_generators.train_generator_openly(x, y, mixture=1.0, **given)
+    monkeypatch.setattr(open_generators, "recorded", called)
+    eager = open_generators.train_generator_openly(x, y, mixture=1.0, **given)
     np.testing.assert_allclose(replayed.sample(20)[0], eager.sample(20)[0], atol=2e-2)
     assert replayed.loss == pytest.approx(eager.loss, rel=2e-2)

@@ -14,7 +14,14 @@ from privot.common.cuda_graphs import lay_out
 from privot.common.image_axes import Axes
 from privot.synthesis.features.filter_banks import Bank, pooled
 from privot.synthesis.features.filters import Filtered
-from privot.synthesis.generators.fused_layers import DoubledReLU, FewMaps, FewMapsTwice, FromPoint, NormedReLU, ToMaps
+from privot.synthesis.neural.generators.fused_layers import (
+    DoubledReLU,
+    FewMaps,
+    FewMapsTwice,
+    FromPoint,
+    NormedReLU,
+    ToMaps,
+)
 
 
 class Laid(nn.Linear):

@@ -23,7 +23,7 @@ class UntrainedMethod(EmbeddingMethod):
         release, _ = run.payments.release(lambda: run.design.mechanism, run.design.check_release)
         outcome = Outcome(run.design, release.guarantee, release)
         run.paid(outcome)
-        from privot.synthesis.generator_training.training_state import TrainingState
+        from privot.synthesis.neural.generator_training.training_state import TrainingState
 
         generator = TrainingState.start(run.design.rules, run.design.seed, run.device).generator
         span = (run.config.low, run.config.high)

@@ -10,10 +10,10 @@ import torch
 
 from privot.accounting import FixedSize
 from privot.mechanisms import GradientQuery, SanitizedGradient
-from privot.synthesis.defaults.problem_and_rules import Rules
-from privot.synthesis.generator_training.training_state import TrainingState
 from privot.synthesis.methods.generated_points import Points
 from privot.synthesis.methods.sinkhorn_method import SinkhornMethod, second_term
+from privot.synthesis.neural.defaults.problem_and_rules import Rules
+from privot.synthesis.neural.generator_training.training_state import TrainingState
 
 
 def training(**options: Any) -> TrainingState:

@@ -22,13 +22,13 @@ from privot.ledger import Ledger
 from privot.mechanisms import RandomProjection, SanitizedGradient, directions_of
 from privot.noise import SeededNoise
 from privot.synthesis import Synthesizer, build
-from privot.synthesis.defaults.problem_and_rules import Rules
-from privot.synthesis.generator_training import checkpoint
-from privot.synthesis.generator_training.training_state import TrainingState
 from privot.synthesis.methods.generated_points import Points, RecordedPoints, still
 from privot.synthesis.methods.sinkhorn_method import first_gradient, second_term
 from privot.synthesis.methods.sliced_method import SlicedMethod
 from privot.synthesis.methods.streaming_method import StreamDesign
+from privot.synthesis.neural.defaults.problem_and_rules import Rules
+from privot.synthesis.neural.generator_training import checkpoint
+from privot.synthesis.neural.generator_training.training_state import TrainingState
 from privot.transport import sinkhorn, with_labels
 from privot.vault import Vault
 

@@ -20,7 +20,7 @@ from torch import distributed
 
 import warm
 from privot.ledger import Ledger
-from privot.synthesis.generator_training.distributed import Team
+from privot.synthesis.neural.generator_training.distributed import Team
 
 pytestmark = pytest.mark.slow
 
@@ -29,9 +29,9 @@ import sys, numpy as np, torch
 from torch import distributed
 from privot.synthesis.methods.embedding_training import Target, _Step
 from privot.synthesis.features.fourier import Fourier
-from privot.synthesis.defaults.problem_and_rules import Rules
-from privot.synthesis.generator_training.distributed import Team
-from privot.synthesis.generator_training.training_state import TrainingState
+from privot.synthesis.neural.defaults.problem_and_rules import Rules
+from privot.synthesis.neural.generator_training.distributed import Team
+from privot.synthesis.neural.generator_training.training_state import TrainingState
 
 team = Team.join("cpu")
 config = {"kind": "mlp", "dim": 3, "classes": 2, "latent": 2, "hidden": [], "segments": [[0, 3, "interval"]]}

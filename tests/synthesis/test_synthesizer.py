@@ -14,11 +14,11 @@ from synthesis_samples import rules, toy
 from privot.errors import BudgetError, ConvergenceError, DataError, UsageError
 from privot.release import Release
 from privot.synthesis import Rules, Synthesizer, Target, train
-from privot.synthesis.defaults.feature_defaults import choose_features, frequencies
-from privot.synthesis.defaults.generator_defaults import choose_rules
-from privot.synthesis.defaults.problem_and_rules import Problem
 from privot.synthesis.design import shares
 from privot.synthesis.methods.embedding_training import present
+from privot.synthesis.neural.defaults.feature_defaults import choose_features, frequencies
+from privot.synthesis.neural.defaults.generator_defaults import choose_rules
+from privot.synthesis.neural.defaults.problem_and_rules import Problem
 from privot.vault import Vault
 
 
@@ -294,7 +294,7 @@ def test_features_chosen_by_rule_need_no_data() -> None:
 def test_categories_come_out_as_shares() -> None:
     import torch
 
-    from privot.synthesis.generators.generator import apply_head, checked_segments
+    from privot.synthesis.neural.generators.generator import apply_head, checked_segments
 
     segments = checked_segments([[0, 1, "interval"], [1, 4, "categorical"]], 4)
     out = apply_head(torch.randn(5, 4), segments)

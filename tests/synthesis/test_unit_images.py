@@ -24,8 +24,8 @@ from privot.mechanisms import MeanEmbedding
 from privot.noise import SystemNoise
 from privot.synthesis import Rules, Synthesizer
 from privot.synthesis.features.fourier import Fourier
-from privot.synthesis.refinement.relabelling import Labelling
-from privot.synthesis.refinement.warp_selection import WarpSelection
+from privot.synthesis.neural.after_training.relabelling import Labelling
+from privot.synthesis.neural.after_training.warp_selection import WarpSelection
 from privot.vault import Vault
 
 pytestmark = pytest.mark.slow

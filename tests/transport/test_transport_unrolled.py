@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from privot.common.cuda_replay import Replayed
+from privot.common.cuda_graphs import Replayed
 from privot.errors import UsageError
 from privot.transport import cuda, sinkhorn
 from privot.transport._solvers.unrolled import LAST, LEVELS, _plan, _shares, schedule, unrolled_gradients

@@ -18,7 +18,7 @@ from privot.mechanisms import Count, RelatedMarginals, ScoredMarginals
 from privot.mechanisms.table_counts import related_marginals
 from privot.mechanisms.table_counts.row_views import ChildView
 from privot.mechanisms.table_counts.sibling_likeness import SiblingSums
-from privot.synthesis.related.related_design import related_mechanism, views_of
+from privot.synthesis.tabular.related.related_design import related_mechanism, views_of
 from privot.synthesis.tabular.table_fit import TablePlanner
 from privot.tables import Column, RelatedCodec
 from privot.vault import related_records

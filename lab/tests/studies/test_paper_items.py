@@ -13,9 +13,9 @@ from typer.main import get_command
 from privot.adaptation.adaptation_config import METHODS as ADAPTATION_METHODS
 from privot.cli.app import build_app
 from privot.cli.running.comparisons import PROTOCOLS, RECORD_METHODS
-from privot.synthesis.defaults.problem_and_rules import Problem
-from privot.synthesis.defaults.streaming_defaults import sinkhorn_options
 from privot.synthesis.methods import METHODS as SYNTHESIS_METHODS
+from privot.synthesis.neural.defaults.problem_and_rules import Problem
+from privot.synthesis.neural.defaults.streaming_defaults import sinkhorn_options
 from privot_lab.studies.paper_items import ITEMS
 from privot_lab.studies.study import MODES
 from privot_lab.studies.study_list import DP_SINKHORN, DP_SWD, DP_SWD_FIRST, STUDIES, TRIANGLE_WAD, WDP

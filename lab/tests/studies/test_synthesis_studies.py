@@ -256,7 +256,7 @@ def test_fids_of_several_methods_share_the_real_images_moments(tmp_path: Path) -
 
 
 def test_the_open_cost_is_that_of_the_paper() -> None:
-    from privot.synthesis.open_baselines import _sinkhorn_divergence
+    from privot.synthesis.open_generators import _sinkhorn_divergence
 
     # one point each: the plan is that pair, and a point costs nothing beside itself
     x, y = torch.tensor([[1.0, 2.0, 0.0]]), torch.tensor([[0.0, 4.0, 0.0]])
@@ -268,7 +268,7 @@ def test_the_open_cost_is_that_of_the_paper() -> None:
 def test_the_slope_of_the_open_sinkhorn_divergence_is_that_of_its_differences(mixture: float) -> None:
     import torch
 
-    from privot.synthesis.open_baselines import _cost, _plans, _sinkhorn_divergence
+    from privot.synthesis.open_generators import _cost, _plans, _sinkhorn_divergence
 
     random = torch.Generator().manual_seed(0)
     x, y = (torch.rand(n, 4, dtype=torch.float64, generator=random) for n in (6, 6))

@@ -127,10 +127,12 @@ def test_records_come_back_from_messages_that_look_like_noise(tmp_path: Path) ->
 
 
 def test_messages_that_hide_records_would_not_be_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    from privot.audit.protocols import exchanges
+    from privot.audit.protocol_attacks import exchanges
 
     monkeypatch.setattr(exchanges.Exchange, "inverted", lambda self: 0.0 * self.of_first[0][1].points)
-    monkeypatch.setattr("privot.audit.protocols.record_recovery.match_candidates", lambda eta, rows: -np.ones(len(eta)))
+    monkeypatch.setattr(
+        "privot.audit.protocol_attacks.record_recovery.match_candidates", lambda eta, rows: -np.ones(len(eta))
+    )
     result = found("triangle-wad-figure-1", records=20, rounds=3)
     assert [f["verdict"] for f in result["findings"][1:]] == ["reproduced"] * 3
     assert found("triangle-wad-figure-4", records=20, rounds=3)["findings"][2]["verdict"] == "reproduced"

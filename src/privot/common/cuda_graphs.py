@@ -1,6 +1,8 @@
-"""A training step, recorded once as a CUDA graph and replayed; elsewhere it is just called. It sees no record.
+"""Work recorded once as a CUDA graph and replayed: a training step, or a function of tensors of fixed shapes.
 
-Launching the hundred kernels of a step from Python takes longer than running them.
+Launching the hundred kernels of a step from Python takes longer than running them. Elsewhere than on a GPU the work is
+just called. No record comes here. What is recorded may not draw random numbers that must be secret or fresh: a replay
+would repeat them.
 """
 
 from __future__ import annotations
@@ -11,9 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from privot.common.cuda_warm_up import side_stream
+from privot.errors import UsageError
 
 _WARM_UPS = 3
 
@@ -68,7 +70,7 @@ def lay_out(optimizer: torch.optim.Optimizer) -> None:
     for group in optimizer.param_groups:
         for p in group["params"]:
             for name, held in optimizer.state.get(p, {}).items():
-                if isinstance(held, torch.Tensor) and held.shape == p.shape and held.stride() != p.stride():
+                if isinstance(held, Tensor) and held.shape == p.shape and held.stride() != p.stride():
                     optimizer.state[p][name] = torch.empty_like(p, dtype=held.dtype).copy_(held)
 
 
@@ -80,7 +82,7 @@ def cosine(rate: float, step: int, steps: int) -> float:
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """The learning rate of the next steps, recorded ones too."""
     for group in optimizer.param_groups:
-        if isinstance(group["lr"], torch.Tensor):
+        if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)
         else:
             group["lr"] = rate
@@ -101,5 +103,66 @@ def unchanged(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[No
                 tensor.zero_()
 
 
-def _moments(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    return [t for state in optimizer.state.values() for t in state.values() if isinstance(t, torch.Tensor)]
+def _moments(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [t for state in optimizer.state.values() for t in state.values() if isinstance(t, Tensor)]
+
+
+class Replayed:
+    """`function` of tensors to a tuple of tensors, without randomness, waits or branches on values.
+
+    The first call on a CUDA device records it for the shapes of that call; other shapes later are refused. Answers are
+    copies: the next call does not overwrite them.
+    """
+
+    def __init__(self, function: Callable[..., tuple[Tensor, ...]]) -> None:
+        self._function = function
+        self._graph: Any = None
+        self._inputs: list[Tensor] = []
+        self._outputs: tuple[Tensor, ...] = ()
+
+    def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        if inputs[0].device.type != "cuda":
+            return self._function(*inputs)
+        with torch.no_grad():
+            if self._graph is None:
+                self._record(inputs)
+            if [t.shape for t in inputs] != [t.shape for t in self._inputs]:
+                # a copy would spread a smaller tensor over the larger one
+                raise UsageError(
+                    "A CUDA graph that was recorded for tensors of some shapes cannot be replayed for others."
+                )
+            for held, given in zip(self._inputs, inputs, strict=True):
+                held.copy_(given)
+            self._graph.replay()
+            return tuple(t.clone() for t in self._outputs)
+
+    def _record(self, inputs: tuple[Tensor, ...]) -> None:
+        self._inputs = [t.detach().clone() for t in inputs]
+        with side_stream():
+            for _ in range(_WARM_UPS):
+                self._function(*self._inputs)
+        graph: Any = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._outputs = self._function(*self._inputs)
+        self._graph = graph
+
+
+@contextmanager
+def side_stream(device: torch.device | None = None) -> Iterator[None]:
+    """Within, work is queued on a stream of its own, after all work of the current one; what follows waits for it.
+
+    Capturing asks for it: Triton compiles and libraries take their workspaces before anything is recorded. The waits
+    are the device's, also where the work failed: whatever is queued next runs when none of it is under way.
+
+    Parameters
+    ----------
+    device
+        The CUDA device of the streams; the current one unless given.
+    """
+    aside: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    aside.wait_stream(torch.cuda.current_stream(device))
+    try:
+        with torch.cuda.stream(aside):
+            yield
+    finally:
+        torch.cuda.current_stream(device).wait_stream(aside)

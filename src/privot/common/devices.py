@@ -1,4 +1,4 @@
-"""Chooses where tensors are computed: "cpu" or "cuda", the same way for everything that takes a device by name."""
+"""Where work is computed: the device of tensors, "cpu" or "cuda", and how many threads are worth starting."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from privot.common.extras import needing
 from privot.errors import UsageError, brief
 
-__all__ = ["check_device", "usable_device"]
+__all__ = ["check_device", "usable_cores", "usable_device"]
 
 _EMULATION = "CUBLAS_EMULATE_DOUBLE_PRECISION"
 
@@ -75,3 +75,10 @@ def usable_device(name: str, *, auto: bool = False, need: str = "This needs") ->
     if name == "cuda" and not there:
         raise UsageError("There is no CUDA device here: use the device cpu.")
     return name
+
+
+def usable_cores() -> int:
+    """Cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

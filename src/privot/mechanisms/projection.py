@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from privot.accounting.events import Bound, Event, Frame, Projection, Sampled
 from privot.accounting.sampling import FixedSize
 from privot.common import arguments
+from privot.common.devices import usable_cores
 from privot.common.image_axes import Axes, image_axes
-from privot.common.processors import usable_cores
 from privot.errors import UsageError, brief
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.clipping import clip_rows

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from privot.common import arguments
 from privot.common.arguments import Shape
-from privot.common.processors import usable_cores
+from privot.common.devices import usable_cores
 from privot.errors import UsageError
 from privot.guarantee import Standing
 from privot.noise import chacha, discrete_gaussian, normals, record_sampling

@@ -19,7 +19,7 @@ MAX_CLASSES = 200
 def synthesis_plan(s: Settings, ledger: Path | None) -> Planned:
     """What a synthesis of such records would charge, and from how many records on it carries them."""
     require("Planning a synthesis needs", "synthesis", "torch", "safetensors", "jinja2")
-    from privot.synthesis.defaults.rows_needed import rows_needed
+    from privot.synthesis.neural.defaults.rows_needed import rows_needed
 
     if s.columns > MAX_COLUMNS[s.kind]:
         raise UsageError(f"Columns must be at most {MAX_COLUMNS[s.kind]} to be planned here, got {s.columns}.")

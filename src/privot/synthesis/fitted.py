@@ -14,12 +14,12 @@ from privot.common import arguments
 from privot.errors import UsageError
 from privot.mechanisms import FeatureMap
 from privot.synthesis.design import shares
-from privot.synthesis.generators.generator import Generator
-from privot.synthesis.generators.joined_pairs import joined_pairs
-from privot.synthesis.generators.record_scale import RecordScale
-from privot.synthesis.public.public_means import PublicUse
-from privot.synthesis.refinement.relabelling import Labeller, labels_of
-from privot.synthesis.related.related_model import RelatedModel
+from privot.synthesis.neural.after_training.relabelling import Labeller, labels_of
+from privot.synthesis.neural.generators.generator import Generator
+from privot.synthesis.neural.generators.joined_pairs import joined_pairs
+from privot.synthesis.neural.generators.record_scale import RecordScale
+from privot.synthesis.neural.public.public_means import PublicUse
+from privot.synthesis.tabular.related.related_model import RelatedModel
 from privot.synthesis.tabular.restricted_rows import restricted_rows
 from privot.synthesis.tabular.table_model import TableModel
 from privot.tables.conditions import Where, conditions_of

@@ -23,17 +23,17 @@ from privot.jobs.payments import DirectPayments, JobPayments, Payments, Terms
 from privot.mechanisms import FeatureMap
 from privot.mechanisms.mechanism import Facts
 from privot.synthesis.config import SynthesisConfig
-from privot.synthesis.defaults.problem_and_rules import Rules
 from privot.synthesis.design import Design, facts_of
 from privot.synthesis.fitted import FittedTable
-from privot.synthesis.generator_training import checkpoint
-from privot.synthesis.generator_training.distributed import ALONE, Team
-from privot.synthesis.generator_training.training_state import Progress
 from privot.synthesis.job_files import BEFORE, LABELS, MADE
 from privot.synthesis.methods.method import Outcome, SynthesisRun
+from privot.synthesis.neural.defaults.problem_and_rules import Rules
+from privot.synthesis.neural.generator_training import checkpoint
+from privot.synthesis.neural.generator_training.distributed import ALONE, Team
+from privot.synthesis.neural.generator_training.training_state import Progress
+from privot.synthesis.neural.public.public_images import PublicImages
 from privot.synthesis.planner import method_of, plan, read_design
-from privot.synthesis.public.public_images import PublicImages
-from privot.synthesis.related.related_folder import made_files
+from privot.synthesis.tabular.related.related_folder import made_files
 from privot.tables.codec import TableCodec
 from privot.tables.related_codec import RelatedCodec
 from privot.transport.slice_directions import check_seed

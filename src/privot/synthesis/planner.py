@@ -12,7 +12,7 @@ from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.design import Design
 from privot.synthesis.methods import method_named
 from privot.synthesis.methods.method import SynthesisMethod
-from privot.synthesis.public.public_images import check_given
+from privot.synthesis.neural.public.public_images import check_given
 from privot.tables.related_codec import RelatedCodec
 
 

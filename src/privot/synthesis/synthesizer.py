@@ -19,17 +19,17 @@ from privot.jobs.estimator import NotFittedError
 from privot.mechanisms import FeatureMap
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
-from privot.synthesis.defaults.problem_and_rules import Rules
 from privot.synthesis.encoders.public_encoder import PublicEncoder
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedRelated, FittedTable
-from privot.synthesis.generators.generator import Generator
 from privot.synthesis.methods.method import Outcome
+from privot.synthesis.neural.after_training.relabelling import Labeller
+from privot.synthesis.neural.defaults.problem_and_rules import Rules
+from privot.synthesis.neural.generators.generator import Generator
+from privot.synthesis.neural.public.public_images import PublicImages
+from privot.synthesis.neural.public.public_means import PublicUse
 from privot.synthesis.output.html_report import REPORT
 from privot.synthesis.output.saved_model import read_model, write_model
 from privot.synthesis.paid_fit import PaidFit
-from privot.synthesis.public.public_images import PublicImages
-from privot.synthesis.public.public_means import PublicUse
-from privot.synthesis.refinement.relabelling import Labeller
 from privot.tables.codec import TableCodec
 from privot.tables.conditions import Where
 from privot.tables.frames import FrameForm, frame_of
@@ -66,9 +66,9 @@ class Synthesizer(PaidFit):
     public
         `PublicImages`, images of any kind that are public and hold none of these records, of the same shape and range
         (embedding, images only). Where they have labels of the same classes, the means of their classes are mixed into
-        the released ones, the more the noisier these are (`privot.synthesis.public`); `public_` says what was made of
-        them. What is released, and what it costs, is the same; the guarantee assumes that they hold none of these
-        records.
+        the released ones, the more the noisier these are (`privot.synthesis.neural.public`); `public_` says what was
+        made of them. What is released, and what it costs, is the same; the guarantee assumes that they hold none of
+        these records.
     options
         The options of the method; those of "embedding" are `labelled`, the share of the budget for labels, `common`, 0
         or 1, whether the mean of all records is released beside those of the classes, and `leaves`, 0 or 1, whether

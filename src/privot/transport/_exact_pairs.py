@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.common.processors import usable_cores
+from privot.common.devices import usable_cores
 from privot.errors import ConvergenceError, DataError
 from privot.transport._exact import network_simplex
 

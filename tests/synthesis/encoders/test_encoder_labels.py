@@ -19,16 +19,12 @@ from privot.errors import DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency
 from privot.release import Release
 from privot.synthesis import PublicEncoder, Rules, Synthesizer, choose_rules
-from privot.synthesis.defaults.problem_and_rules import Problem
-from privot.synthesis.defaults.refinement_defaults import choose_labelling, labelling_of
 from privot.synthesis.encoders import public_encoder
 from privot.synthesis.features.encoder_codes import EncoderClassifier, EncoderCodes
 from privot.synthesis.features.encoder_features import ImageCodes
 from privot.synthesis.job_files import LESSON, MADE
 from privot.synthesis.methods.streaming_method import StreamDesign
-from privot.synthesis.output.html_report import write_report
-from privot.synthesis.output.saved_model import ENCODER
-from privot.synthesis.refinement.relabelling import (
+from privot.synthesis.neural.after_training.relabelling import (
     Drawn,
     Labelling,
     PretrainedLabeller,
@@ -36,6 +32,10 @@ from privot.synthesis.refinement.relabelling import (
     labels_of,
     of_pixels,
 )
+from privot.synthesis.neural.defaults.after_training_defaults import choose_labelling, labelling_of
+from privot.synthesis.neural.defaults.problem_and_rules import Problem
+from privot.synthesis.output.html_report import write_report
+from privot.synthesis.output.saved_model import ENCODER
 
 SHAPE, DIM, WIDTH = (8, 8, 3), 192, 44
 TERMS = (8.0, 1e-5)
@@ -87,7 +87,7 @@ def test_a_job_pays_for_labels_once_and_its_folder_needs_nothing_else(
 ) -> None:
     ledger = Ledger.create(tmp_path / "ledger")
     held, folder = vault(ledger=ledger), tmp_path / "job"
-    with killed_at("privot.synthesis.methods.refinement_steps.tuned_head"):
+    with killed_at("privot.synthesis.methods.after_training_steps.tuned_head"):
         small(encoder).fit(held, folder=folder)
     done = small(encoder).fit(held, folder=folder)
     assert len(ledger.entries()) == 2
@@ -160,7 +160,7 @@ def test_a_folder_that_was_changed_states_no_less_and_tunes_on_no_other_map(
     encoder: PublicEncoder, tmp_path: Path
 ) -> None:
     held, folder = vault(ledger=(ledger := Ledger.create(tmp_path / "ledger"))), tmp_path / "job"
-    with killed_at("privot.synthesis.methods.refinement_steps.tuned_head"):
+    with killed_at("privot.synthesis.methods.after_training_steps.tuned_head"):
         small(encoder).fit(held, folder=folder)
     lesson, made_from = (folder / LESSON).read_bytes(), Release.load(folder / "release.npz").digest()
     x = torch.rand(20, DIM, generator=torch.Generator().manual_seed(0))

@@ -21,8 +21,8 @@ from privot.mechanisms import MeanEmbedding
 from privot.mechanisms.embedding import FeatureSums
 from privot.mechanisms.exact_sums import float_sums, rounding_per_record
 from privot.synthesis import Fourier, PublicEncoder, Stack, Synthesizer, choose_rules
-from privot.synthesis.defaults.problem_and_rules import Problem
 from privot.synthesis.encoders import public_encoder
+from privot.synthesis.neural.defaults.problem_and_rules import Problem
 from privot.synthesis.output.output_folder import write_folder
 
 

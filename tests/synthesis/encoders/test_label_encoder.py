@@ -23,9 +23,9 @@ from privot.synthesis.encoders.exact_arithmetic import is_exact
 from privot.synthesis.features.encoder_codes import EncoderClassifier
 from privot.synthesis.features.encoder_features import ImageCodes, code_width, codes_among
 from privot.synthesis.job_files import LESSON
+from privot.synthesis.neural.after_training.relabelling import Labelling
 from privot.synthesis.output.html_report import write_report
 from privot.synthesis.output.saved_model import ENCODER
-from privot.synthesis.refinement.relabelling import Labelling
 
 SHAPE, TERMS = (16, 16, 3), (8.0, 1e-5)
 COUNT = 60
@@ -90,7 +90,7 @@ def test_both_encoders_are_assumed_kept_and_needed(
 ) -> None:
     ledger = Ledger.create(tmp_path / "ledger")
     held, folder = vault(ledger=ledger), tmp_path / "job"
-    with killed_at("privot.synthesis.methods.refinement_steps.tuned_head"):
+    with killed_at("privot.synthesis.methods.after_training_steps.tuned_head"):
         synthesizer(both).fit(held, folder=folder)
     lesson = (folder / LESSON).read_bytes()
     done = synthesizer(both).fit(held, folder=folder)
@@ -141,8 +141,8 @@ def test_both_encoders_are_assumed_kept_and_needed(
     [
         ("privot.synthesis.methods.embedding_method.MeanEmbedding.run", 0),
         ("privot.synthesis.methods.embedding_method.train", 1),
-        ("privot.synthesis.methods.refinement_steps.PretrainedLabeller.save", 1),
-        ("privot.synthesis.methods.refinement_steps.labeller", 2),
+        ("privot.synthesis.methods.after_training_steps.PretrainedLabeller.save", 1),
+        ("privot.synthesis.methods.after_training_steps.labeller", 2),
     ],
 )
 def test_a_job_that_is_killed_anywhere_pays_twice_in_all_and_lists_both(
@@ -285,7 +285,7 @@ def test_the_command_takes_an_encoder_for_labels_and_asks_for_it_again(tmp_path:
     assert "--label-encoder-range and --label-encoder-size describe an encoder" in capsys.readouterr().err
     assert run([*words, "--label-encoder", str(tmp_path / "absent.pt2")]) == 3
     assert not out.exists()
-    with killed_at("privot.synthesis.methods.refinement_steps.tuned_head"):
+    with killed_at("privot.synthesis.methods.after_training_steps.tuned_head"):
         run([*words, *named])
     capsys.readouterr()
     with_first = ["--encoder", str(paths[0]), "--encoder-size", "8"]

@@ -19,8 +19,8 @@ from privot.errors import DataError, UsageError
 from privot.jobs.job import Job
 from privot.release import Release
 from privot.synthesis import PublicImages, Synthesizer, choose_rules
-from privot.synthesis.defaults.problem_and_rules import Problem
-from privot.synthesis.public.public_means import public_means
+from privot.synthesis.neural.defaults.problem_and_rules import Problem
+from privot.synthesis.neural.public.public_means import public_means
 
 
 def public_bars(seed: int = 9) -> PublicImages:

@@ -7,7 +7,7 @@ import pytest
 
 from privot.errors import DataError
 from privot.synthesis import Fourier, PublicImages
-from privot.synthesis.public.public_means import PART, PublicUse, mix, mixing_weight, public_means, same_classes
+from privot.synthesis.neural.public.public_means import PART, PublicUse, mix, mixing_weight, public_means, same_classes
 
 
 def test_twice_the_weight_is_the_mixture_nearest_to_the_truth() -> None:

@@ -13,7 +13,7 @@ from killed_jobs import killed_at
 
 from privot import Ledger, Schema, Synthesizer, Vault
 from privot.errors import BudgetError, DataError, LostReleaseError, UsageError
-from privot.synthesis.related.related_model import child_rows
+from privot.synthesis.tabular.related.related_model import child_rows
 from privot.tables import Column, RelatedCodec, Table, read_table
 from privot.tables.constraints import Key, Order
 

@@ -11,9 +11,9 @@ from scipy.special import ndtri
 
 from privot import Schema, Synthesizer, Vault
 from privot.errors import DataError
-from privot.synthesis.related.related_design import RelatedDesign
-from privot.synthesis.related.related_model import RelatedModel
-from privot.synthesis.related.sibling_model import places_in_laws
+from privot.synthesis.tabular.related.related_design import RelatedDesign
+from privot.synthesis.tabular.related.related_model import RelatedModel
+from privot.synthesis.tabular.related.sibling_model import places_in_laws
 from privot.tables import Column, RelatedCodec
 from privot.vault.related_records import RelatedTables
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privot.mechanisms import Axis
-from privot.synthesis.tabular.cell_shape import cell_shares
+from privot.synthesis.tabular.column_laws.cell_shape import cell_shares
 
 SD = 40.0
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from privot.mechanisms import Axis
-from privot.synthesis.tabular.conditional import draw, fit_conditional, one_hot, probabilities
-from privot.synthesis.tabular.group_basis import BOUNDS, basis_of, pair_ridge, stacked, strength, strengths
+from privot.synthesis.tabular.column_laws.conditional import draw, fit_conditional, one_hot, probabilities
+from privot.synthesis.tabular.column_laws.group_basis import BOUNDS, basis_of, pair_ridge, stacked, strength, strengths
 
 NUMBERS = Axis(0, 13, tuple(np.arange(1, 12) / 12), missing=True, ordered=True)
 WORDS = Axis(0, 5)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from privot.synthesis.tabular.additive_label import _slopes, fit_additive
-from privot.synthesis.tabular.conditional import one_hot
+from privot.synthesis.tabular.column_laws.conditional import one_hot
+from privot.synthesis.tabular.label_laws.additive_label import _slopes, fit_additive
 
 ROWS = 4000
 

@@ -7,8 +7,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from privot.errors import ConvergenceError
-from privot.synthesis.tabular import conditional
-from privot.synthesis.tabular.conditional import draw, fit_conditional, one_hot, ridge
+from privot.synthesis.tabular.column_laws import conditional
+from privot.synthesis.tabular.column_laws.conditional import draw, fit_conditional, one_hot, ridge
 
 
 def law(z: np.ndarray, theta: np.ndarray, bias: np.ndarray) -> np.ndarray:

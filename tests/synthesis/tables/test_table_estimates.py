@@ -12,7 +12,7 @@ from privot import Vault
 from privot.errors import DataError
 from privot.mechanisms import Axis, GroupedMarginals
 from privot.release import Release
-from privot.synthesis.tabular.consistent_marginals import Estimates, _possible, _with_total, estimate
+from privot.synthesis.tabular.column_laws.consistent_marginals import Estimates, _possible, _with_total, estimate
 
 AXES = (Axis(0, 8, tuple(np.arange(1, 8) / 8), ordered=True), Axis(1, 5), Axis(2, 6))
 

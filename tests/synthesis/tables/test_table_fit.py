@@ -18,7 +18,7 @@ from privot.evaluation.table_quality import train_and_test
 from privot.guarantee import Adjacency
 from privot.mechanisms import Facts, ScoredMarginals
 from privot.synthesis.tabular import TableModel, fit_table, table_mechanism
-from privot.synthesis.tabular.label_model import LabelLaw
+from privot.synthesis.tabular.label_laws.label_model import LabelLaw
 from privot.synthesis.tabular.table_fit import order_of
 from privot.synthesis.tabular.table_model import Factor, Levels
 from privot.tables import Column, Schema, Table, TableCodec, encode_file, read_table, write_table

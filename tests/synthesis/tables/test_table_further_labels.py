@@ -15,7 +15,7 @@ from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import LABEL, ChosenCells, Facts, FurtherScores, ScoredMarginals
 from privot.synthesis import Synthesizer
-from privot.synthesis.tabular.further_laws import Asked
+from privot.synthesis.tabular.label_laws.further_laws import Asked
 from privot.synthesis.tabular.table_design import TableDesign
 from privot.synthesis.tabular.table_fit import fit_table, order_of
 from privot.synthesis.tabular.table_model import TableModel

@@ -8,7 +8,7 @@ import pytest
 from privot import Synthesizer, Vault
 from privot.mechanisms import GroupRule
 from privot.mechanisms.table_counts.cell_axes import Axis
-from privot.synthesis.tabular.group_basis import Basis, basis_of, strengths
+from privot.synthesis.tabular.column_laws.group_basis import Basis, basis_of, strengths
 from privot.tables import Column, Schema, TableCodec
 
 CODES, GROUPS, ROWS = 300, 10, 30_000

@@ -13,9 +13,9 @@ from privot.mechanisms import ChosenCells, Facts, GroupedMarginals
 from privot.noise import SeededNoise
 from privot.release import Release
 from privot.synthesis.tabular import TableModel, fit_table, table_mechanism
-from privot.synthesis.tabular.number_shape import shape_of
+from privot.synthesis.tabular.column_laws.number_shape import shape_of
+from privot.synthesis.tabular.column_laws.tail_law import TailLaw
 from privot.synthesis.tabular.table_design import TableDesign
-from privot.synthesis.tabular.tail_law import TailLaw
 from privot.tables import Column, Schema, Table, TableCodec
 from privot.tables.cell_grid import GRID, grid_of
 from privot.tables.codec import edges_of, unscaled, values_at

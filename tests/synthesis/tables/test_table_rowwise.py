@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privot.synthesis.tabular.conditional import one_hot, probabilities
+from privot.synthesis.tabular.column_laws.conditional import one_hot, probabilities
 from privot.tables import Column, Schema, Table, TableCodec
 
 ROWS = 1201

@@ -10,13 +10,13 @@ from scipy.sparse import csr_matrix
 
 from privot.errors import DataError
 from privot.mechanisms.table_counts.cell_axes import Axis
-from privot.synthesis.tabular.additive_label import fit_additive
-from privot.synthesis.tabular.class_moments import ClassMoments, counted_moments, fit_classes, scored_moments
-from privot.synthesis.tabular.class_prior import class_strengths
-from privot.synthesis.tabular.conditional import one_hot
-from privot.synthesis.tabular.consistent_marginals import Estimates
-from privot.synthesis.tabular.group_basis import Basis, basis_of, stacked
-from privot.synthesis.tabular.label_model import LabelLaw, corrected_label, released_scores
+from privot.synthesis.tabular.column_laws.conditional import one_hot
+from privot.synthesis.tabular.column_laws.consistent_marginals import Estimates
+from privot.synthesis.tabular.column_laws.group_basis import Basis, basis_of, stacked
+from privot.synthesis.tabular.label_laws.additive_label import fit_additive
+from privot.synthesis.tabular.label_laws.class_moments import ClassMoments, counted_moments, fit_classes, scored_moments
+from privot.synthesis.tabular.label_laws.class_prior import class_strengths
+from privot.synthesis.tabular.label_laws.label_model import LabelLaw, corrected_label, released_scores
 from privot.synthesis.tabular.table_model import Factor, Levels
 
 ROWS, GROUPS, CLASSES, COLUMNS = 3000, 6, 4, 3

@@ -36,7 +36,7 @@ def face_scores(
     """
     from privot.evaluation import score
     from privot.synthesis import Synthesizer
-    from privot.synthesis.open_baselines import train_generator_openly
+    from privot.synthesis.open_generators import train_generator_openly
     from privot.vault import Vault
 
     (x, y, shape), (real, labels, _) = images(run, name, "train"), images(run, name, "test")

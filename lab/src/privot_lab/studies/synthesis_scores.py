@@ -129,7 +129,7 @@ def open_scores(
     `mixture` is the weight of the L1 cost of "sinkhorn".
     """
     from privot.evaluation import score
-    from privot.synthesis.open_baselines import train_generator_openly
+    from privot.synthesis.open_generators import train_generator_openly
 
     (x, y, shape), (test, labels, _) = images(run, data, "train"), images(run, data, "test")
     made = train_generator_openly(

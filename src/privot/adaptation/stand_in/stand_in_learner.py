@@ -29,12 +29,12 @@ from privot.mechanisms import Mechanism
 from privot.mechanisms.embedding import MeanEmbedding
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
-from privot.synthesis.defaults.problem_and_rules import Rules
 from privot.synthesis.fitted import FittedGenerator
-from privot.synthesis.generator_training import checkpoint
-from privot.synthesis.generator_training.dry_run import rehearse
-from privot.synthesis.generators.generator import build as build_generator
 from privot.synthesis.methods.embedding_training import Target, train
+from privot.synthesis.neural.defaults.problem_and_rules import Rules
+from privot.synthesis.neural.generator_training import checkpoint
+from privot.synthesis.neural.generator_training.training_dry_run import rehearse
+from privot.synthesis.neural.generators.generator import build as build_generator
 from privot.synthesis.output.saved_model import write_model
 from privot.vault.stream import Stream
 

@@ -32,12 +32,12 @@ from privot.mechanisms import FeatureMap
 from privot.release import Release
 from privot.synthesis import Generator, Rules, Synthesizer, train
 from privot.synthesis.fitted import FittedGenerator
-from privot.synthesis.generator_training.checkpoint import NAME as CHECKPOINT
 from privot.synthesis.job_files import CHOICE, LABELS
 from privot.synthesis.methods.embedding_method import mechanism_of
+from privot.synthesis.neural.after_training.warp_selection import warped
+from privot.synthesis.neural.generator_training.checkpoint import NAME as CHECKPOINT
 from privot.synthesis.output.html_report import AUDIT, write_report
 from privot.synthesis.output.saved_model import CONFIG, read_folder_guarantee
-from privot.synthesis.refinement.warp_selection import warped
 from privot.vault import Vault
 
 Array = NDArray[np.float64]

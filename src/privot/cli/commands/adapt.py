@@ -10,7 +10,7 @@ import typer
 from privot.cli.parsing import options as shared
 from privot.cli.parsing.option_combinations import check_together
 from privot.cli.parsing.options import AsJson, Device, LedgerFile, NewRecords, OptionalDelta, OptionalEpsilon, OutFolder
-from privot.cli.printing.output import print_facts, print_json
+from privot.cli.printing.answers import print_facts, print_json
 
 if TYPE_CHECKING:
     from privot.adaptation.adaptation_request import AdaptationRequest

@@ -11,10 +11,10 @@ import typer
 
 from privot.cli.parsing.options import AsJson, Delta, Epsilon, TrainingSteps
 from privot.cli.printing import browser
-from privot.cli.printing.output import print_json
+from privot.cli.printing.answers import print_json
 
 if TYPE_CHECKING:
-    from privot.cli.running.demonstration import DemoAnswer
+    from privot.cli.running.demo_runs.demonstration import DemoAnswer
 
 
 def demo(
@@ -32,7 +32,7 @@ def demo(
 
     Examples: privot demo; privot demo --epsilon 1 --out demo-1
     """
-    from privot.cli.running.demonstration import demonstrate
+    from privot.cli.running.demo_runs.demonstration import demonstrate
 
     began = time.monotonic()
     if out is None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from privot.cli.parsing.options import AsJson, Device, SpreadsheetSafe
-from privot.cli.printing.output import print_json
+from privot.cli.printing.answers import print_json
 
 
 def sample(
@@ -50,7 +50,7 @@ def sample(
     from privot.cli.table_input import check_spreadsheet_safe, kind_for
     from privot.synthesis import Synthesizer
     from privot.synthesis.output.output_folder import write_drawn
-    from privot.synthesis.related.related_folder import check_folder, kinds_in
+    from privot.synthesis.tabular.related.related_folder import check_folder, kinds_in
     from privot.tables import RelatedCodec
 
     synthesizer = Synthesizer.load(folder, device)

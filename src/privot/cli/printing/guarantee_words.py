@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from privot.cli.printing.output import number
+from privot.cli.printing.answers import number
 
 if TYPE_CHECKING:
     from privot.guarantee import Guarantee

@@ -68,7 +68,7 @@ def adapt_open(
     """Train `source`, `swd` or `dann` on open data, and leave predictions and a statement in `out`."""
     import numpy as np
 
-    from privot.adaptation.open_baselines import OPEN_METHODS, adapt_openly
+    from privot.adaptation.open_adaptation import OPEN_METHODS, adapt_openly
     from privot.errors import UsageError
 
     if method is None:
@@ -109,7 +109,7 @@ def synth_open(
     """Train a generator on open data without noise, and leave samples and a statement in `out`."""
     from privot.cli.running.synth_runs.synth_options import BUILT_IN_FACTS
     from privot.errors import UsageError
-    from privot.synthesis.open_baselines import OPEN_METHODS, train_generator_openly
+    from privot.synthesis.open_generators import OPEN_METHODS, train_generator_openly
     from privot.synthesis.output.output_folder import write_samples
 
     if method not in OPEN_METHODS:
@@ -176,7 +176,7 @@ def _range(text: str | None, source: str) -> tuple[float, float]:
 
 def print_open(answer: dict[str, Any], as_json: bool) -> None:
     """Print the answer; the first line says that nothing is protected."""
-    from privot.cli.printing.output import print_facts, print_json
+    from privot.cli.printing.answers import print_facts, print_json
 
     if as_json:
         print_json(answer)

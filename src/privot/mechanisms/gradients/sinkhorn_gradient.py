@@ -288,7 +288,7 @@ class SanitizedGradient:
 
         Samples and noise are arguments, drawn for one step: the recorded code draws nothing.
         """
-        from privot.common.cuda_replay import Replayed
+        from privot.common.cuda_graphs import Replayed
         from privot.transport._solvers.unrolled import unrolled_gradients
 
         def work(x: torch.Tensor, own: torch.Tensor, where: torch.Tensor, *more: torch.Tensor) -> tuple[torch.Tensor]:

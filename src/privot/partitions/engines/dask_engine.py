@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
+from privot.common.devices import usable_cores
 from privot.common.extras import needing
-from privot.common.processors import usable_cores
 from privot.errors import PrivotError, UsageError
 from privot.partitions.engines.engine import Task, called
 from privot.partitions.partition import Partition

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import IO, Any, TypeVar
 
-from privot.common.processors import usable_cores
+from privot.common.devices import usable_cores
 from privot.errors import PrivotError, UsageError
 from privot.partitions.engines.engine import Task, called
 from privot.partitions.partition import Partition

@@ -1,7 +1,7 @@
 """The method `embedding`: class means of public features are released once, and a generator is trained to match them.
 
 The noise enters at the embedding. A part of the budget may pay for two later releases
-(`refinement_steps`): how far samples are warped, and the labels of samples.
+(`after_training_steps`): how far samples are warped, and the labels of samples.
 """
 
 from __future__ import annotations
@@ -28,19 +28,6 @@ from privot.mechanisms.gradients.linear_head import MAX_SIZE
 from privot.mechanisms.mechanism import refuse_unit
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
-from privot.synthesis.defaults.common_mean import CommonMean
-from privot.synthesis.defaults.feature_defaults import beside_encoder, choose_both, choose_features
-from privot.synthesis.defaults.generator_defaults import choose_rules
-from privot.synthesis.defaults.problem_and_rules import Problem, Rules
-from privot.synthesis.defaults.refinement_defaults import (
-    can_label_leaves,
-    choose_labelling,
-    choose_warp_selection,
-    has_leaves,
-    labelling_of,
-    wants_common_mean,
-)
-from privot.synthesis.defaults.streaming_defaults import embedding_options
 from privot.synthesis.design import (
     GeneratorDesign,
     check_cost,
@@ -53,14 +40,27 @@ from privot.synthesis.features.encoder_codes import EncoderCodes
 from privot.synthesis.features.encoder_features import code_width, codes_among
 from privot.synthesis.features.fourier import feature_map, public_range
 from privot.synthesis.fitted import FittedGenerator
-from privot.synthesis.generator_training import checkpoint
-from privot.synthesis.generator_training.dry_run import rehearse
+from privot.synthesis.methods.after_training_steps import refine
 from privot.synthesis.methods.embedding_training import Target, public_targets, started, train
 from privot.synthesis.methods.leaves_target import leaves_target
 from privot.synthesis.methods.method import Outcome, SynthesisRun
-from privot.synthesis.methods.refinement_steps import refine
-from privot.synthesis.refinement.relabelling import MAX_RECORDS, Labelling, check_seen
-from privot.synthesis.refinement.warp_selection import WarpSelection, check_warps
+from privot.synthesis.neural.after_training.relabelling import MAX_RECORDS, Labelling, check_seen
+from privot.synthesis.neural.after_training.warp_selection import WarpSelection, check_warps
+from privot.synthesis.neural.defaults.after_training_defaults import (
+    can_label_leaves,
+    choose_labelling,
+    choose_warp_selection,
+    has_leaves,
+    labelling_of,
+    wants_common_mean,
+)
+from privot.synthesis.neural.defaults.common_mean import CommonMean
+from privot.synthesis.neural.defaults.feature_defaults import beside_encoder, choose_both, choose_features
+from privot.synthesis.neural.defaults.generator_defaults import choose_rules
+from privot.synthesis.neural.defaults.problem_and_rules import Problem, Rules
+from privot.synthesis.neural.defaults.streaming_defaults import embedding_options
+from privot.synthesis.neural.generator_training import checkpoint
+from privot.synthesis.neural.generator_training.training_dry_run import rehearse
 from privot.transport.slice_directions import check_seed, fresh_seed
 
 

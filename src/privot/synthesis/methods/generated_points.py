@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from privot.common.cuda_graphs import recordable, recorded
-from privot.synthesis.generator_training.training_state import TrainingState, generated
+from privot.synthesis.neural.generator_training.training_state import TrainingState, generated
 
 
 class Points:

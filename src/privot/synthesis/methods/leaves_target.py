@@ -14,11 +14,11 @@ import torch
 from numpy.typing import NDArray
 
 from privot.mechanisms.embedding import FeatureMap
-from privot.synthesis.defaults.problem_and_rules import Rules
 from privot.synthesis.features.class_means import class_means
-from privot.synthesis.generator_training.training_state import TrainingState, generated
-from privot.synthesis.generators.record_scale import RecordScale
 from privot.synthesis.methods.embedding_training import Target
+from privot.synthesis.neural.defaults.problem_and_rules import Rules
+from privot.synthesis.neural.generator_training.training_state import TrainingState, generated
+from privot.synthesis.neural.generators.record_scale import RecordScale
 
 _PICTURES, _ROWS = 2_000, 500
 

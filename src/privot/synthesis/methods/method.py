@@ -17,9 +17,9 @@ from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.design import Design
 from privot.synthesis.fitted import Fitted
-from privot.synthesis.generator_training.checkpoint import EVERY_SECONDS
-from privot.synthesis.generator_training.distributed import ALONE, Team
-from privot.synthesis.generator_training.training_state import Progress
+from privot.synthesis.neural.generator_training.checkpoint import EVERY_SECONDS
+from privot.synthesis.neural.generator_training.distributed import ALONE, Team
+from privot.synthesis.neural.generator_training.training_state import Progress
 
 
 @dataclass

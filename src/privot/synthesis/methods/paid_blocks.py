@@ -21,9 +21,9 @@ import torch
 from privot.errors import BudgetError, ConvergenceError, DataError
 from privot.guarantee import Guarantee
 from privot.jobs.blocks import all_blocks, check_block, counted_anew, weaker
-from privot.synthesis.generator_training import checkpoint
-from privot.synthesis.generator_training.training_state import Progress, TrainingState
 from privot.synthesis.methods.method import SynthesisRun
+from privot.synthesis.neural.generator_training import checkpoint
+from privot.synthesis.neural.generator_training.training_state import Progress, TrainingState
 from privot.vault.stream import Stream
 
 Trainer = Callable[[TrainingState, Any, Mapping[str, Any]], Callable[[Stream], torch.Tensor]]

@@ -11,7 +11,7 @@ from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.fitted import FittedRelated
 from privot.synthesis.methods.method import Outcome, SynthesisRun
 from privot.synthesis.methods.table_method import has_options, run_once
-from privot.synthesis.related.related_design import RelatedDesign
+from privot.synthesis.tabular.related.related_design import RelatedDesign
 from privot.tables.related_codec import RelatedCodec
 
 

@@ -21,15 +21,15 @@ import torch
 from privot.accounting import gradient
 from privot.accounting.planning import choose_sampling
 from privot.accounting.sampling import sampling_from_dict
-from privot.common.cuda_replay import Replayed
+from privot.common.cuda_graphs import Replayed
 from privot.errors import UsageError
 from privot.mechanisms import GradientQuery, SanitizedGradient
 from privot.mechanisms.mechanism import Facts, Mechanism
-from privot.synthesis.defaults.problem_and_rules import ASSUMED_RECORDS, Problem, Rules
-from privot.synthesis.defaults.streaming_defaults import generator_config, sinkhorn_options
-from privot.synthesis.generator_training.training_state import TrainingState
 from privot.synthesis.methods.generated_points import points_of
 from privot.synthesis.methods.streaming_method import Step, StreamingMethod, described
+from privot.synthesis.neural.defaults.problem_and_rules import ASSUMED_RECORDS, Problem, Rules
+from privot.synthesis.neural.defaults.streaming_defaults import generator_config, sinkhorn_options
+from privot.synthesis.neural.generator_training.training_state import TrainingState
 from privot.transport._solvers.unrolled import unrolled_gradients
 from privot.vault.stream import Stream
 

@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 
 import torch
 
-from privot.common.cuda_replay import Replayed
+from privot.common.cuda_graphs import Replayed
 from privot.mechanisms import ParameterQuery, SanitizedGradient, SanitizedParameters
-from privot.synthesis.defaults.problem_and_rules import Problem, Rules
-from privot.synthesis.generator_training.training_state import TrainingState
-from privot.synthesis.generators.generator import build
 from privot.synthesis.methods.sinkhorn_method import REFRESH, SinkhornMethod, first_gradient, second_term
 from privot.synthesis.methods.streaming_method import Step
+from privot.synthesis.neural.defaults.problem_and_rules import Problem, Rules
+from privot.synthesis.neural.generator_training.training_state import TrainingState
+from privot.synthesis.neural.generators.generator import build
 from privot.vault.stream import Stream
 
 

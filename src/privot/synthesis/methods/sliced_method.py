@@ -32,11 +32,11 @@ from privot.guarantee import Adjacency
 from privot.mechanisms import RandomProjection, directions_of
 from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.release import Release
-from privot.synthesis.defaults.problem_and_rules import Problem, Rules
-from privot.synthesis.defaults.streaming_defaults import generator_config, sliced_options
-from privot.synthesis.generator_training.training_state import TrainingState
-from privot.synthesis.generators.generator import one_hot
 from privot.synthesis.methods.streaming_method import Step, StreamingMethod, described
+from privot.synthesis.neural.defaults.problem_and_rules import Problem, Rules
+from privot.synthesis.neural.defaults.streaming_defaults import generator_config, sliced_options
+from privot.synthesis.neural.generator_training.training_state import TrainingState
+from privot.synthesis.neural.generators.generator import one_hot
 from privot.vault.stream import Stream
 
 KEPT = 64

@@ -24,8 +24,6 @@ from privot.jobs.job import Job
 from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
-from privot.synthesis.defaults.problem_and_rules import Problem, Rules
-from privot.synthesis.defaults.refinement_defaults import labelling_of
 from privot.synthesis.design import (
     GeneratorDesign,
     check_cost,
@@ -34,11 +32,13 @@ from privot.synthesis.design import (
 )
 from privot.synthesis.features.fourier import public_range
 from privot.synthesis.fitted import FittedGenerator
-from privot.synthesis.generator_training.dry_run import rehearse_stream
-from privot.synthesis.generator_training.training_state import TrainingState
+from privot.synthesis.methods.after_training_steps import refine
 from privot.synthesis.methods.method import Outcome, SynthesisRun
 from privot.synthesis.methods.paid_blocks import train_blocks
-from privot.synthesis.methods.refinement_steps import refine
+from privot.synthesis.neural.defaults.after_training_defaults import labelling_of
+from privot.synthesis.neural.defaults.problem_and_rules import Problem, Rules
+from privot.synthesis.neural.generator_training.training_dry_run import rehearse_stream
+from privot.synthesis.neural.generator_training.training_state import TrainingState
 from privot.transport.slice_directions import check_seed, fresh_seed
 from privot.vault.stream import Stream
 

@@ -35,9 +35,9 @@ from privot.report.table_parts import verdict_card
 from privot.synthesis.features.encoder_codes import EncoderClassifier
 from privot.synthesis.features.scattering import ScatteringClassifier
 from privot.synthesis.methods import method_named
+from privot.synthesis.neural.public.public_means import PublicUse
 from privot.synthesis.output.saved_model import CONFIG, read_folder_guarantee
-from privot.synthesis.public.public_means import PublicUse
-from privot.synthesis.related import related_folder
+from privot.synthesis.tabular.related import related_folder
 from privot.synthesis.tabular.table_folder import FIGURES, facts_of
 from privot.tables.related_codec import KIND as RELATED
 

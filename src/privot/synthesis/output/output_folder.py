@@ -15,8 +15,8 @@ from privot.jobs.spending import write_spent
 from privot.report.image_grid import draw_grid
 from privot.synthesis.output.html_report import write_report
 from privot.synthesis.output.image_folder import check_image_folder, write_image_folder
-from privot.synthesis.related import related_folder as related
 from privot.synthesis.tabular import table_folder as tables
+from privot.synthesis.tabular.related import related_folder as related
 from privot.synthesis.tabular.restricted_rows import restricted_rows
 from privot.tables.related_codec import RelatedCodec
 from privot.transport.slice_directions import fresh_seed

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.mechanisms.table_counts.cell_axes import Axis
-from privot.synthesis.tabular.consistent_marginals import Estimates
+from privot.synthesis.tabular.column_laws.consistent_marginals import Estimates
 
 SEEN = 6.0
 """Deviations of ‖D‖² under noise and chance alone by which it must exceed V for a pair to be seen."""

@@ -23,7 +23,7 @@ from privot.mechanisms import (
 )
 from privot.release import Release
 from privot.synthesis.design import NOT_PAID_FOR, ReleasedOnce, check_cost, check_same_facts
-from privot.synthesis.tabular.further_laws import Asked
+from privot.synthesis.tabular.label_laws.further_laws import Asked
 from privot.synthesis.tabular.table_fit import FurtherTablePlanner, TablePlanner, fit_table
 from privot.synthesis.tabular.table_model import TableModel
 from privot.synthesis.tabular.table_release import OverCells, TableMechanism, table_mechanism

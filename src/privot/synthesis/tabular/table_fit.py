@@ -23,14 +23,14 @@ from privot.errors import DataError
 from privot.evaluation.schema_axes import axes_of, grids_of, with_edges
 from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
 from privot.release import Release
-from privot.synthesis.tabular.conditional import Floats, draw, fit_conditional
-from privot.synthesis.tabular.consistent_marginals import Estimates, estimate, estimate_parts
-from privot.synthesis.tabular.further_laws import Asked, ColumnLaw, Correction, corrections
-from privot.synthesis.tabular.gaussian_copula import GaussianCopula
-from privot.synthesis.tabular.group_basis import Basis, basis_of, pair_ridge, stacked
-from privot.synthesis.tabular.label_model import LabelLaw, corrected_label, label_factor
-from privot.synthesis.tabular.number_shape import shape_of
-from privot.synthesis.tabular.population import on_population
+from privot.synthesis.tabular.column_laws.conditional import Floats, draw, fit_conditional
+from privot.synthesis.tabular.column_laws.consistent_marginals import Estimates, estimate, estimate_parts
+from privot.synthesis.tabular.column_laws.gaussian_copula import GaussianCopula
+from privot.synthesis.tabular.column_laws.group_basis import Basis, basis_of, pair_ridge, stacked
+from privot.synthesis.tabular.column_laws.number_shape import shape_of
+from privot.synthesis.tabular.label_laws.further_laws import Asked, ColumnLaw, Correction, corrections
+from privot.synthesis.tabular.label_laws.label_model import LabelLaw, corrected_label, label_factor
+from privot.synthesis.tabular.label_laws.population import on_population
 from privot.synthesis.tabular.table_model import Factor, Levels, TableModel, draw_groups
 from privot.tables.codec import TableCodec
 

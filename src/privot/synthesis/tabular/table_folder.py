@@ -14,7 +14,7 @@ from privot.evaluation.schema_axes import axes_of, with_edges
 from privot.evaluation.table_figures import Coded, associations, column_shares
 from privot.jobs.released_files import write_bytes, write_json
 from privot.release import Release
-from privot.synthesis.tabular.consistent_marginals import estimate
+from privot.synthesis.tabular.column_laws.consistent_marginals import estimate
 from privot.synthesis.tabular.expected_error import expected_errors
 from privot.synthesis.tabular.lost_links import lost_links, lost_sentences
 from privot.synthesis.tabular.table_design import TableDesign

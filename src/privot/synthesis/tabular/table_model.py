@@ -17,8 +17,8 @@ from scipy.sparse import csr_matrix
 from privot.errors import DataError, UsageError
 from privot.evaluation.schema_axes import axes_of, with_edges
 from privot.mechanisms.table_counts.cell_axes import Axis
-from privot.synthesis.tabular.conditional import Floats, draw, one_hot
-from privot.synthesis.tabular.gaussian_copula import GaussianCopula, spread
+from privot.synthesis.tabular.column_laws.conditional import Floats, draw, one_hot
+from privot.synthesis.tabular.column_laws.gaussian_copula import GaussianCopula, spread
 from privot.tables.codec import TableCodec
 from privot.tables.constraints import with_generated
 from privot.tables.table import Table

@@ -18,8 +18,8 @@ from privot.mechanisms import LABEL, ChosenCells, Facts, FurtherScores, GroupedM
 from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.mechanisms.table_counts.chosen_cells import DEFAULT_TREE
 from privot.mechanisms.table_counts.marginals import MAX_CELLS
-from privot.synthesis.tabular.additive_label import MAX_COEFFICIENTS
-from privot.synthesis.tabular.further_laws import Asked, functions_of
+from privot.synthesis.tabular.label_laws.additive_label import MAX_COEFFICIENTS
+from privot.synthesis.tabular.label_laws.further_laws import Asked, functions_of
 from privot.synthesis.tabular.table_fit import FurtherTablePlanner, TablePlanner
 from privot.tables.codec import TableCodec
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import torch
 
-from privot.common.cuda_warm_up import side_stream
+from privot.common.cuda_graphs import side_stream
 from privot.transport.cuda.sinkhorn_kernels import (
     cost_both_ways,
     dual_value,

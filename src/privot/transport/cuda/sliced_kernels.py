@@ -15,7 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
-from privot.common.cuda_warm_up import side_stream
+from privot.common.cuda_graphs import side_stream
 from privot.transport.cuda.matrix_product import multiply
 from privot.transport.cuda.row_sort import MAX_ROW_LENGTH, sort_rows
 

@@ -91,7 +91,7 @@ def measure_shards(
     from privot.mechanisms import MeanEmbedding
     from privot.partitions import choose_engine, open_source
     from privot.synthesis import Fourier, HadamardFourier
-    from privot.synthesis.defaults.feature_defaults import BANDWIDTHS
+    from privot.synthesis.neural.defaults.feature_defaults import BANDWIDTHS
     from privot.vault import Vault
 
     _check(images, files, workers)

@@ -96,7 +96,7 @@ def target_accuracy(
 ) -> float:
     """Accuracy on the target's test images of one adaptation; with `epsilon` None, of an open baseline."""
     from privot.adaptation import DomainAdapter, choose
-    from privot.adaptation.open_baselines import adapt_openly
+    from privot.adaptation.open_adaptation import adapt_openly
     from privot.vault import Vault
 
     (x, y), (held, _), (test, labels) = (

@@ -24,7 +24,7 @@ def adapted(
 ) -> dict[str, Any]:
     """Accuracy in per cent on the target's test records, and what was charged; `change` replaces settings."""
     from privot.adaptation import DomainAdapter, choose
-    from privot.adaptation.open_baselines import adapt_openly
+    from privot.adaptation.open_adaptation import adapt_openly
     from privot.vault import Vault
 
     # only MNIST as the target of fonts, and halves of features, depend on the seed

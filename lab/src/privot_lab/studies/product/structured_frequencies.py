@@ -89,7 +89,7 @@ def _maps() -> dict[str, Any]:
 
 
 def _widths(columns: int) -> list[float]:
-    from privot.synthesis.defaults.feature_defaults import BANDWIDTHS
+    from privot.synthesis.neural.defaults.feature_defaults import BANDWIDTHS
 
     return [b * math.sqrt(columns) for b in BANDWIDTHS]
 
@@ -162,7 +162,7 @@ def _synthesis(run: StudyRun, name: str, epsilon: float, seeds: int, steps: int)
     from privot.accounting import embedding
     from privot.evaluation import score
     from privot.synthesis import Problem, Synthesizer, choose_rules
-    from privot.synthesis.defaults.feature_defaults import frequencies
+    from privot.synthesis.neural.defaults.feature_defaults import frequencies
     from privot.vault import Vault
 
     x, y, held, truth, shape = _split(run, name)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from privot.audit.protocols.exchanges import play_fedwad, play_triangle
-from privot.audit.protocols.normality import Normality, draw_histograms, normality
+from privot.audit.protocol_attacks.exchanges import play_fedwad, play_triangle
+from privot.audit.protocol_attacks.normality import Normality, draw_histograms, normality
 from privot.audit.statistics.recovery import judge
 from privot.common.files import write_whole
 from privot_lab.studies.study import StudyFinding, StudyVerdict

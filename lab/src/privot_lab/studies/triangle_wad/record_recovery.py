@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.audit.protocols import record_recovery as attacks
+from privot.audit.protocol_attacks import record_recovery as attacks
 from privot_lab.studies.study import StudyFinding, StudyVerdict
 from privot_lab.studies.study_data import images
 from privot_lab.studies.study_run import StudyRun

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from privot.audit.protocols.word_recovery import (
+from privot.audit.protocol_attacks.word_recovery import (
     CLOSED,
     ETA,
     GAMMA,

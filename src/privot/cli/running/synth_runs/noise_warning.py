@@ -18,8 +18,8 @@ def warn_of_noise(options: SynthOptions, design: Any, records: int | None) -> No
     from privot.cli.parsing.typed_values import read_options
     from privot.cli.printing.warnings_said import warn
     from privot.mechanisms import MeanEmbedding
-    from privot.synthesis.defaults.problem_and_rules import ASSUMED_RECORDS
-    from privot.synthesis.defaults.rows_needed import rows_needed
+    from privot.synthesis.neural.defaults.problem_and_rules import ASSUMED_RECORDS
+    from privot.synthesis.neural.defaults.rows_needed import rows_needed
 
     o = options
     # whoever asks for them knows; noise may then hide nothing

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from privot.ledger import Ledger
     from privot.partitions import PartitionedSource
     from privot.synthesis import Synthesizer
-    from privot.synthesis.generator_training.distributed import Team
+    from privot.synthesis.neural.generator_training.distributed import Team
     from privot.tables import TableCodec
     from privot.vault import Vault
 
@@ -62,8 +62,8 @@ def synthesise(context: typer.Context, options: SynthOptions, job: type[SynthJob
     """
     from privot.common.devices import usable_device
     from privot.errors import UsageError
-    from privot.synthesis.generator_training.distributed import Team
     from privot.synthesis.methods.embedding_training import follow
+    from privot.synthesis.neural.generator_training.distributed import Team
 
     where = usable_device(options.device, auto=True)
     # left when the command ends: the others must not wait for ever

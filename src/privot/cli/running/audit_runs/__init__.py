@@ -1,0 +1,1 @@
+"""What `privot audit` runs, by its target."""

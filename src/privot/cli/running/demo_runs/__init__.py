@@ -1,0 +1,1 @@
+"""What `privot demo` runs, and the page it ends with."""

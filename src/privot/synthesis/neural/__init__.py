@@ -1,0 +1,1 @@
+"""Generators that are trained: vectors and images from released means or noisy gradients; no record comes here."""

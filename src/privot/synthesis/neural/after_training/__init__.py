@@ -1,0 +1,1 @@
+"""What later parts of a budget pay for once a generator is trained: labels of samples, and the warp of samples."""

@@ -1,1 +1,0 @@
-"""Refinements paid by a later part of the budget: labels of samples, and the warp of samples."""
