@@ -2,7 +2,8 @@
 
 Of a function marked `gate(2)`, two of its parameters run, spread evenly over them; of one marked `gate(each="kind")`,
 one for every value of `kind`, the other parameters taken in turn. What is marked `full` runs in `make test-all` only.
-A property is tried on fewer examples. Every other test runs as it is.
+A property is tried on fewer examples; a test that repeats something in a loop asks the fixture `whole_run`. Every other
+test runs as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import is_hypothesis_test, settings
 
 EXAMPLES = 25
-"""The most examples of a property."""
+"""The most examples of a property; a third of those that it states where these are fewer, three at least."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,6 +31,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         out = {id(item) for item in left}
         items[:] = [item for item in items if id(item) not in out]
         with_fewer_examples(items)
+
+
+@pytest.fixture(scope="session")
+def whole_run(request: pytest.FixtureRequest) -> bool:
+    """Whether repeats run, too: for loops inside tests."""
+    return not request.config.getoption("gate")
 
 
 def spread(count: int, keep: int) -> list[int]:
@@ -77,10 +84,10 @@ def left_out(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def with_fewer_examples(items: list[pytest.Item]) -> None:
-    """Properties are tried on at most `EXAMPLES`: the first of those that the whole run draws."""
+    """Properties are tried on a third of their examples, at most `EXAMPLES`."""
     for item in items:
         test = getattr(item, "function", None)
         if test is not None and is_hypothesis_test(test):
             asked = test._hypothesis_internal_use_settings
-            few = min(asked.max_examples, EXAMPLES)
+            few = min(asked.max_examples, max(3, min(asked.max_examples // 3, EXAMPLES)))
             test._hypothesis_internal_use_settings = settings(asked, max_examples=few)

@@ -59,7 +59,9 @@ def test_plain(): pass
 @given(st.integers())
 def test_property(n): drawn.append(n)
 
-def test_examples(): assert len(drawn) == EXPECTED
+def test_examples(whole_run):
+    assert len(drawn) == EXPECTED
+    assert whole_run is (EXPECTED == 300)
 """
 
 
