@@ -152,12 +152,13 @@ def test_class_counts_of_a_sketch_without_noise_are_detected(adjacency: Adjacenc
     assert not runs(attack, 400).refuted
 
 
-def test_a_sketch_with_noise_of_seven_tenths_is_detected() -> None:
+def test_a_sketch_with_noise_of_seven_tenths_is_detected(whole_run: bool) -> None:
     attack = RatioOfSketch(1.144, DELTA, Adjacency.REPLACE_ONE)
     assert attack.claim.shift == pytest.approx(3.0, rel=1e-3)
-    assert runs(replace(attack, make=QuietSketch), RUNS_OF_A_RATIO).refuted
     assert cores(replace(attack, make=QuietSketch)).refuted
     assert not runs(attack, 300).refuted
+    # in the gate, runs find it inside a projection
+    assert not whole_run or runs(replace(attack, make=QuietSketch), RUNS_OF_A_RATIO).refuted
 
 
 @pytest.mark.parametrize(("sampling", "adjacency"), [

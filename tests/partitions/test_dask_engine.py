@@ -102,7 +102,7 @@ def _quick(engine: Any) -> Any:
     return engine
 
 
-KILLS = int(os.environ.get("PRIVOT_WORKER_KILLS", "2"))
+KILLS = int(os.environ.get("PRIVOT_WORKER_KILLS", "1"))
 """How often a worker is killed, which starts another process each time; ten for the evidence."""
 
 
