@@ -17,14 +17,14 @@ TERMS = ["--epsilon", "5", "--delta", "1e-5", "--adjacency", "replace-one"]
 QUICK = ["--seed", "1", "--device", "cpu"]
 ROWS = ["synth", "in/a.npz", *TERMS, *QUICK, "--classes", "2", "--range", "0,1", "--samples", "20"]
 SYNTH = {
-    "rows": [*ROWS, "--steps", "4"],
+    "rows": [*ROWS, "--set", "steps=4"],
     "sinkhorn": [*ROWS, "--method", "sinkhorn", "--set", "steps=4", "--set", "blocks=2"],
     "sliced": [*ROWS, "--method", "sliced", "--set", "steps=4", "--set", "blocks=2", "--set", "slices=2"],
     "table": ["synth", "in/table.csv", *TERMS, *QUICK, "--schema", "in/schema.json", "--samples", "20"],
 }
 ADAPT = ["adapt", "in/source.npz", "in/target.npz", "--epsilon", "5", "--delta", "1e-5", *QUICK, "--range", "0,1"]
 ADAPT += ["--set", "fit=3", "--set", "finish=10"]
-ASK = ["adapt", "in/source.npz", *ADAPT[3:], "--ask", "in/request.json", "--records", "40"]
+ASK = ["adapt", "in/source.npz", *ADAPT[3:], "--ask", "in/request.json", "--set", "records=40"]
 SCHEMA: dict[str, Any] = {
     "label": "ill",
     "columns": [

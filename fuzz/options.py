@@ -11,6 +11,7 @@ from typing import Any
 
 from fuzz import kit, values
 from fuzz.case import BUDGET, CONVERGENCE, DATA, DONE, REFUTED, UNPROVEN, USAGE, Case, random_of
+from privot.cli.parsing.settings import spelled
 
 DATA_FILES = ["in/a.npz", "in/b.npz"]
 ACCOUNT = ["--delta", "1e-5", "--adjacency", "replace-one", "--epsilon", "1"]
@@ -19,7 +20,7 @@ CALLS: list[tuple[list[str], list[str]]] = [
     (["compare", "in/a.npz", "in/b.npz", "--slices", "9"], DATA_FILES),
     (["compare", "in/a.npz", "in/b.npz", "--method", "exact", "--most", "20", "--labels"], DATA_FILES),
     (["compare", "in/a.npz", "in/b.npz", "--method", "sinkhorn", "--most", "20", "--reg", "0.5"], DATA_FILES),
-    (["compare", "in/a.npz", "in/b.npz", "--method", "fedwad", "--rounds", "2", "--allow-unproven"], DATA_FILES),
+    (["compare", "in/a.npz", "in/b.npz", "--method", "fedwad", "--set", "rounds=2", "--allow-unproven"], DATA_FILES),
     (["compare", "in/a.npz", "in/b.npz", "--method", "triangle", "--allow-unproven"], DATA_FILES),
     (["compare", "in/a.sketch", "in/b.sketch", "--trust", "in/a.key.pub", "--trust", "in/b.key.pub"], ["in/a.sketch", "in/b.sketch", "in/a.key.pub", "in/b.key.pub"]),
     (["compare", "in/a.txt", "in/b.txt", "--words", "in/words.npz", "--slices", "5"], ["in/a.txt", "in/b.txt", "in/words.npz"]),
@@ -29,7 +30,7 @@ CALLS: list[tuple[list[str], list[str]]] = [
     (["release", "quantile", "in/a.npz", *kit.TERMS, "--column", "0", "--range", "0,1", "--at", "0.2,0.5", "--cells", "16"], ["in/a.npz"]),
     ([*kit.SYNTH["rows"], "--out", "out/new"], ["in/a.npz"]),
     ([*kit.SYNTH["sinkhorn"], "--out", "out/new"], ["in/a.npz"]),
-    ([*kit.SYNTH["sliced"], "--clip", "1", "--records", "40", "--shape", "2,2", "--out", "out/new"], ["in/a.npz"]),
+    ([*kit.SYNTH["sliced"], "--set", "clip=1", "--set", "records=40", "--shape", "2,2", "--out", "out/new"], ["in/a.npz"]),
     ([*kit.SYNTH["table"], "--out", "out/new"], ["in/table.csv", "in/schema.json"]),
     ([*kit.SYNTH["rows"], "--ledger", "in/rows.ledger", "--out", "out/rows", "--resume"], ["in/a.npz", "in/rows.ledger", "out/rows"]),
     ([*kit.ADAPT, "--out", "out/new"], ["in/source.npz", "in/target.npz"]),
@@ -111,6 +112,7 @@ def tree() -> dict[str, Any]:
     from typer.main import get_command
 
     from privot.cli.app import build_app
+    from privot.cli.parsing.settings import with_settings
 
     found: dict[str, Any] = {}
 
@@ -121,7 +123,7 @@ def tree() -> dict[str, Any]:
         if not hasattr(command, "commands") and not command.hidden:
             found[" ".join(words)] = command
 
-    walk(get_command(build_app()), [])
+    walk(with_settings(get_command(build_app())), [])
     return found
 
 
@@ -194,6 +196,15 @@ def _hostile(parameter: Any, random: Random) -> str:
 
 def _put(arguments: list[str], command: Any, parameter: Any, value: str) -> None:
     """Replace what `parameter` is given, or add it."""
+    option, _, setting = spelled(parameter).partition(" ")
+    if setting:
+        given = next((at for at, word in enumerate(arguments) if word.startswith(f"{setting}=")), None)
+        typed = f"{setting}={value or 'yes'}"
+        if given is None:
+            arguments += [option, typed]
+        else:
+            arguments[given] = typed
+        return
     if _kind(parameter) == "flag":
         if parameter.opts[0] not in arguments:
             arguments.append(parameter.opts[0])

@@ -235,7 +235,7 @@ def test_one_ledger_has_one_unit_and_one_file_of_units(scans: Path, tmp_path: Pa
 def test_a_budget_set_beforehand_is_for_records_with_or_without_labels(scans: Path) -> None:
     unit: dict[str, Any] = {"unit": "child", "unit_file": scans / "units.csv"}
     asked = ["--data", str(scans), "--epsilon", "9", "--delta", "1e-6", "--adjacency", "add-remove", "--shape", "4,4"]
-    asked += ["--unit", "child", "--unit-file", str(scans / "units.csv")]
+    asked += ["--unit", "child", "--set", f"unit_file={scans / 'units.csv'}"]
     for name, classes in (("with", ["--classes", ",".join(NAMES)]), ("without", [])):
         assert run(["ledger", "init", str(scans / f"{name}.ledger"), *asked, *classes]) == 0
         with Ledger.open(scans / f"{name}.ledger") as book:
@@ -253,11 +253,11 @@ def test_a_budget_set_beforehand_is_for_records_with_or_without_labels(scans: Pa
 def test_the_commands_protect_the_unit_of_a_folder(scans: Path, capsys: pytest.CaptureFixture[str]) -> None:
     public = ["--shape", "4,4"]
     terms = "--epsilon 4 --delta 1e-6 --adjacency add-remove".split()
-    unit = ["--unit", "child", "--unit-file", str(scans / "units.csv")]
+    unit = ["--unit", "child", "--set", f"unit_file={scans / 'units.csv'}"]
     ledger = ["ledger", "init", f"{scans}.ledger", "--data", str(scans), "--epsilon", "9", *terms[2:], *public]
-    assert run([*ledger, "--unit-file", unit[3]]) == 2
+    assert run([*ledger, "--set", unit[3]]) == 2
     assert run([*ledger, *unit]) == 0
-    quick = "--classes 0 --range 0,255 --steps 5 --samples 30 --seed 1 --device cpu --json".split()
+    quick = "--classes 0 --range 0,255 --set steps=5 --samples 30 --seed 1 --device cpu --json".split()
     made = ["synth", str(scans), *terms, *public, *quick, "--out", str(scans.parent / "made")]
     capsys.readouterr()
     for wrong in ([], unit[:2], unit[2:], [*unit, "--adjacency", "replace-one"], [*unit, "--method", "sinkhorn"]):

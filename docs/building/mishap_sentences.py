@@ -86,7 +86,7 @@ def prepare(place: Path) -> None:
 def rows(place: Path) -> Iterator[tuple[str, str, int, str]]:
     """(what happens, the command, its exit code, the sentence), one after another: later ones build on earlier ones."""
     terms, two = "--epsilon 1 --delta 1e-5", "--adjacency replace-one"
-    synth = f"synth scans.npz --classes 2 --range 0,1 {terms} {two} --seed 1 --checkpoint 0 --out"
+    synth = f"synth scans.npz --classes 2 --range 0,1 {terms} {two} --seed 1 --set checkpoint=0 --out"
     table = f"synth {{}} --schema schema.json {terms} {two} --seed 1 --out"
     own = table.format("patients.csv")
     mean = f"release mean {{}} --column c0 --range 0,1 {terms} {two}"

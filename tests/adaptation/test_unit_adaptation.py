@@ -258,13 +258,13 @@ def test_the_command_protects_the_unit_of_an_archive(tmp_path: Path, capsys: pyt
         ["--per-unit", "3"],
         [*unit, "--adjacency", "replace-one"],
         [*unit, "--method", "sliced"],
-        [*unit, "--unit-file", str(tmp_path / "s.npz")],
+        [*unit, "--set", f"unit_file={tmp_path / 's.npz'}"],
         ["--adjacency", "add-remove"],
     ):
         assert run([*made, *out, *wrong]) == 2
     shards = [*made[:2], str(tmp_path / "*.npz"), *made[3:], *out, *unit]
     assert run(shards) == 2
-    assert run(["adapt", made[1], "--ask", str(tmp_path / "r"), "--records", "90", *made[3:], *out, *unit]) == 2
+    assert run(["adapt", made[1], "--ask", str(tmp_path / "r"), "--set", "records=90", *made[3:], *out, *unit]) == 2
     assert not (tmp_path / "t.npz.ledger").exists()
     capsys.readouterr()
     assert run([*made, *out, *unit]) == 0
@@ -311,7 +311,7 @@ def test_the_command_protects_the_units_of_a_folder_and_of_a_table(
         "8,8",
     ]
     short = "--range 0,255 --set warmup=2 --set finish=2 --set check=2 --set generator=2 --set samples=20".split()
-    unit = ["--unit", "child", "--unit-file", str(tmp_path / "units.csv")]
+    unit = ["--unit", "child", "--set", f"unit_file={tmp_path / 'units.csv'}"]
     assert run([*folders, *short, "--out", str(tmp_path / "a"), *unit[:2]]) == 2
     capsys.readouterr()
     assert run([*folders, *short, "--set", "fit=2", "--out", str(tmp_path / "a"), *unit]) == 0

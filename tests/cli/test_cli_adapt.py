@@ -36,7 +36,7 @@ def charges(capsys: Any, ledger: Path) -> int:
     return sum(len(d["entries"]) for d in json.loads(capsys.readouterr().out)["datasets"])
 
 
-@pytest.mark.parametrize("wrong", [["--shape", "3,3"], ["--network", "digits"], ["--set", "nothing=1"]])
+@pytest.mark.parametrize("wrong", [["--shape", "3,3"], ["--set", "network=digits"], ["--set", "nothing=1"]])
 def test_a_run_that_cannot_be_designed_sets_no_budget(files: tuple[str, str], tmp_path: Path, wrong: list[str]) -> None:
     assert run(["adapt", *files, *TERMS, *QUICK, *wrong, "--out", str(tmp_path / "out")]) in (2, 3)
     assert not (tmp_path / "target.npz.ledger").exists()
@@ -159,8 +159,8 @@ def test_the_answer_lists_blocks_that_were_lost(capsys: Any, files: tuple[str, s
         (["--method", "published"], 5, "--allow-unproven"),
         (["--set", "nonsense=1"], 2, "no setting"),
         (["--set", "batch=many"], 2, "batch"),
-        (["--network", "nowhere"], 2, "Unknown network"),
-        (["--network", "nowhere:at_all"], 2, "import path"),
+        (["--set", "network=nowhere"], 2, "Unknown network"),
+        (["--set", "network=nowhere:at_all"], 2, "import path"),
         (["--shape", "3,3"], 2, "shape"),
         (["--shape", "a"], 2, "HEIGHT,WIDTH"),
         (["--epsilon", "-1"], 2, "ε"),
@@ -290,6 +290,6 @@ def test_what_a_table_cannot_have_is_one_sentence_and_sets_no_budget(
 
 
 def test_a_table_cannot_be_asked_for_by_file(capsys: Any, tables: list[str], tmp_path: Path) -> None:
-    asking = ["--ask", str(tmp_path / "r.json"), "--records", "80", "--out", str(tmp_path / "out")]
+    asking = ["--ask", str(tmp_path / "r.json"), "--set", "records=80", "--out", str(tmp_path / "out")]
     assert run(["adapt", tables[0], *tables[2:], *TERMS, *SHORT, *asking]) == 2
     assert "--schema cannot be combined" in capsys.readouterr().err

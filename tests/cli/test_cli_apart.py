@@ -42,7 +42,7 @@ class Exchange:
         self.answered, self.ledger = self.party / "answer.release", self.party / "target.npz.ledger"
 
     def ask(self, *more: str) -> int:
-        words = ["--ask", str(self.request), "--records", "80", "--out", str(self.job)]
+        words = ["--ask", str(self.request), "--set", "records=80", "--out", str(self.job)]
         return run(["adapt", self.source, *TERMS, *QUICK, *words, *more])
 
     def answer(self, *more: str) -> int:
@@ -83,7 +83,7 @@ def test_two_processes_exchange_two_files_and_end_with_a_model(exchange: Exchang
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    asking = ["--ask", str(exchange.request), "--records", "80", "--out", str(exchange.job)]
+    asking = ["--ask", str(exchange.request), "--set", "records=80", "--out", str(exchange.job)]
     asked = privot("adapt", exchange.source, *TERMS, *QUICK, *asking)
     sent = exchange.party / "received.json"
     sent.write_bytes(exchange.request.read_bytes())
@@ -231,7 +231,8 @@ def test_a_request_that_costs_more_than_the_party_allows_is_refused(capsys: Any,
     assert exchange.answer() == 0
     exchange.request.unlink()
     capsys.readouterr()
-    assert run(["adapt", exchange.source, *TERMS, "--range", "0,1", "--ask", str(exchange.request), "--records", "80",
+    asking = ["--ask", str(exchange.request), "--set", "records=80"]
+    assert run(["adapt", exchange.source, *TERMS, "--range", "0,1", *asking,
                 "--out", str(exchange.engineer / "two")]) == 0  # fmt: skip
     capsys.readouterr()
     other = ["--out", str(exchange.party / "two.release"), "--json"]
@@ -350,11 +351,11 @@ def test_a_job_of_an_earlier_version_without_a_source_digest_can_be_resumed(caps
         (["--method", "projection"], 2, "one mean embedding"),
         (["--method", "dp-dann"], 2, "one mean embedding"),
         (["--set", "blocks=2"], 2, "one mean embedding"),
-        (["--records", "1"], 2, "--records"),
+        (["--set", "records=1"], 2, "--set records"),
         (["--resume"], 2, "--resume cannot be combined with --ask"),
         (["--ledger", "x"], 2, "--ledger cannot be combined with --ask"),
         (["--epsilon", "1e9"], 3, "ε"),
-        (["--records", "1000000000"], 3, "records"),
+        (["--set", "records=1000000000"], 3, "records"),
         (["--seed", "-1"], 2, "2^128"),
         (["--seed", str(2**128)], 2, "2^128"),
     ],
@@ -372,9 +373,9 @@ def test_options_that_cannot_be_combined_are_refused(capsys: Any, exchange: Exch
     refused(capsys, run(["adapt", exchange.source, *TERMS, *QUICK, *out]), 2, "TARGET")
     refused(
         capsys,
-        run(["adapt", exchange.source, exchange.target, *TERMS, *QUICK, *out, "--records", "80"]),
+        run(["adapt", exchange.source, exchange.target, *TERMS, *QUICK, *out, "--set", "records=80"]),
         2,
-        "--records",
+        "--set records",
     )
     refused(capsys, exchange.learn(*TERMS), 2, "--epsilon cannot be combined with --answer")
     assert exchange.ask() == 0

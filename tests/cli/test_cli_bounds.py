@@ -51,14 +51,14 @@ def refused(capsys: Any, arguments: list[str], code: int = 2) -> str:
         ["compare", "a.npz", "a.npz", "--method", "sinkhorn", "--reg", "1e-320"],
         ["compare", "a.npz", "a.npz", "--slices", HUGE],
         "account compare --delta 1e-5 --adjacency replace-one --dim 20 --slices 5 --steps 2 --points 1000".split(),
-        ["adapt", "a.npz", "a.npz", "--epsilon", "1", "--delta", "1e-5", "--out", "out", "--checkpoint", "nan"],
+        ["adapt", "a.npz", "a.npz", "--epsilon", "1", "--delta", "1e-5", "--out", "out", "--set", "checkpoint=nan"],
         [
             "adapt",
             "a.npz",
             "--ask",
             "r",
-            "--records",
-            HUGE,
+            "--set",
+            f"records={HUGE}",
             "--epsilon",
             "1",
             "--delta",
@@ -159,7 +159,9 @@ def test_a_folder_given_as_job_file_is_refused(capsys: Any) -> None:
 
 
 def test_a_release_file_without_its_arrays_is_bad_data(capsys: Any, folder: Path) -> None:
-    words = "synth a.npz --epsilon 5 --delta 1e-5 --adjacency add-remove --classes 2 --range 0,1 --steps 3 --samples 5"
+    words = (
+        "synth a.npz --epsilon 5 --delta 1e-5 --adjacency add-remove --classes 2 --range 0,1 --set steps=3 --samples 5"
+    )
     assert run([*words.split(), "--device", "cpu", "--out", "out"]) == 0
     with zipfile.ZipFile("out/release.npz") as held, zipfile.ZipFile("cut.npz", "w") as cut:
         for name in held.namelist():
@@ -173,7 +175,9 @@ def test_a_release_file_without_its_arrays_is_bad_data(capsys: Any, folder: Path
 
 @pytest.mark.parametrize("place", ["params", "learned"])
 def test_the_report_of_an_edited_folder_is_refused_as_bad_data(capsys: Any, folder: Path, place: str) -> None:
-    words = "synth a.npz --epsilon 5 --delta 1e-5 --adjacency add-remove --classes 2 --range 0,1 --steps 3 --samples 5"
+    words = (
+        "synth a.npz --epsilon 5 --delta 1e-5 --adjacency add-remove --classes 2 --range 0,1 --set steps=3 --samples 5"
+    )
     assert run([*words.split(), "--device", "cpu", "--out", "out"]) == 0
     fields = json.loads((folder / "out/config.json").read_text())
     (folder / "out/config.json").write_text(json.dumps({**fields, place: 3}))

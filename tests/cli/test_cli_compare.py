@@ -154,21 +154,21 @@ def test_the_published_variants_of_triangle(capsys, pair):
 
     assert found()["value"] == pytest.approx(5.0, rel=1e-9)
     assert (found()["factor"], found()["shared"], found()["federated"]) == ("corrected", True, False)
-    assert found("--factor", "published")["value"] == pytest.approx(10.0, rel=1e-9)
+    assert found("--set", "factor=published")["value"] == pytest.approx(10.0, rel=1e-9)
     # and whoever reads it is told that it is no distance
-    assert run(["compare", *pair, "--method", "triangle", "--allow-unproven", "--factor", "published"]) == 0
+    assert run(["compare", *pair, "--method", "triangle", "--allow-unproven", "--set", "factor=published"]) == 0
     assert "gives no distance" in capsys.readouterr().out
-    secret = found("--secret", "--defence", "random")
+    secret = found("--set", "secret=yes", "--set", "defence=random")
     assert secret["value"] > 5.0 - 1e-9
-    assert secret["value"] != found("--defence", "random")["value"]
-    by_fedwad = found("--federated", "--rounds", "12")
+    assert secret["value"] != found("--set", "defence=random")["value"]
+    by_fedwad = found("--set", "federated=yes", "--set", "rounds=12")
     assert 5.0 - 1e-6 <= by_fedwad["value"] < 5.5
     assert by_fedwad["rounds"] == 12
     for words, said in (
-        (["--method", "triangle", "--allow-unproven", "--secret"], "--defence random"),
-        (["--method", "triangle", "--allow-unproven", "--factor", "half"], "Unknown factor"),
-        (["--method", "fedwad", "--allow-unproven", "--factor", "published"], "works with --method triangle only"),
-        (["--method", "exact", "--federated"], "works with --method triangle only"),
+        (["--method", "triangle", "--allow-unproven", "--set", "secret=yes"], "--set defence=random"),
+        (["--method", "triangle", "--allow-unproven", "--set", "factor=half"], "Unknown factor"),
+        (["--method", "fedwad", "--allow-unproven", "--set", "factor=published"], "works with --method triangle only"),
+        (["--method", "exact", "--set", "federated=yes"], "works with --method triangle only"),
     ):
         assert run(["compare", *pair, *words]) == 2
         assert said in capsys.readouterr().err

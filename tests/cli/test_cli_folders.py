@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 NAMES = ["--classes", "a_rare,b,c"]
 SHAPE = ["--shape", "8,8"]
 TERMS = "--epsilon 5 --delta 1e-5 --adjacency add-remove".split()
-QUICK = "--range 0,255 --steps 10 --samples 60 --seed 1 --device cpu".split()
+QUICK = "--range 0,255 --set steps=10 --samples 60 --seed 1 --device cpu".split()
 
 
 @pytest.fixture
@@ -116,11 +116,11 @@ def test_adapt_and_answer_need_the_shape_of_a_folder_of_images(capsys: Any, zoo:
     g = np.random.default_rng(0)
     np.savez("source.npz", x=g.integers(0, 256, (60, 64)), y=np.arange(60) % 3)
     terms = ["--epsilon", "5", "--delta", "1e-5"]
-    adapt = [*terms, "--seed", "1", "--device", "cpu", "--range", "0,255", "--network", "features"]
+    adapt = [*terms, "--seed", "1", "--device", "cpu", "--range", "0,255", "--set", "network=features"]
     adapt += ["--set", "fit=3", "--set", "finish=10", "--out", "out"]
     assert run(["adapt", "source.npz", "zoo", *adapt]) == 2
     assert "--shape HEIGHT" in sentence(capsys)
-    assert run(["adapt", "source.npz", "--ask", "request.json", "--records", "61", *adapt, *SHAPE]) == 0
+    assert run(["adapt", "source.npz", "--ask", "request.json", "--set", "records=61", *adapt, *SHAPE]) == 0
     capsys.readouterr()
     answer = ["answer", "request.json", "zoo", *terms, "--out", "zoo.release"]
     assert run(answer) == 2

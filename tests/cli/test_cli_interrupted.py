@@ -74,9 +74,11 @@ def again(said: str) -> list[str]:
 
 def test_an_interrupted_synthesis_is_resumed_without_repeating_options(data: Path, tmp_path: Path, capsys: Any) -> None:
     out = tmp_path / "some folder"
-    words = ["synth", "data.npz", *TERMS, "--classes", "2", "--range", "0,1", "--steps", "200", "--samples", "50"]
+    words = ["synth", "data.npz", *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=200", "--samples", "50"]
     checkpoint = out / "checkpoint.safetensors"
-    found = interrupted([*words, "--checkpoint", "0", "--out", str(out)], lambda _: checkpoint.exists(), cwd=tmp_path)
+    found = interrupted(
+        [*words, "--set", "checkpoint=0", "--out", str(out)], lambda _: checkpoint.exists(), cwd=tmp_path
+    )
     assert found.returncode == 130, found.stderr
     # on a busy machine lines of progress come before it
     assert found.stderr.count("privot: ") == 1
@@ -121,7 +123,7 @@ def test_a_synthesis_interrupted_before_it_paid_says_so(data: Path, tmp_path: Pa
         "v.Vault.release = early\n"
         "cli.main()"
     )
-    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=20", "--samples", "50"]
     found = warm.run(["-c", code, *words, "--json", "--out", str(out)])
     assert (found.returncode, found.stdout) == (130, "")
     assert "nothing was paid" in found.stderr
@@ -141,7 +143,7 @@ def test_an_interrupt_between_charge_and_release_waits_for_the_release(data: Pat
         "l.Ledger.charge = struck\n"
         "cli.main()"
     )
-    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=20", "--samples", "50"]
     found = warm.run(["-c", code, *words, "--out", str(out)])
     assert found.returncode == 130, found.stderr
     assert (out / "release.npz").exists()
@@ -164,7 +166,7 @@ def test_a_second_interrupt_between_charge_and_release_says_that_the_budget_is_s
         "l.Ledger.charge = struck\n"
         "cli.main()"
     )
-    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=20", "--samples", "50"]
     found = warm.run(["-c", code, *words, "--out", str(out)])
     assert found.returncode == 130, found.stderr
     assert "stopped before the release was saved: that budget is spent" in found.stderr
@@ -235,7 +237,7 @@ def test_an_interrupted_command_that_pays_nothing_says_so(words: str) -> None:
 
 def test_a_resumed_job_interrupted_while_it_starts_says_what_it_paid(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=20", "--samples", "50"]
     assert run([*words, "--out", str(out)]) == 0
     struck = "import privot.cli as cli\ndef strike(*_, **__): raise KeyboardInterrupt\n{place} = strike\ncli.main()"
     # while modules are imported, while arguments are read, while the job is looked at
@@ -318,7 +320,7 @@ def test_a_job_file_with_a_command_that_no_job_keeps_is_refused(data: Path, tmp_
 
 def test_options_typed_beside_resume_must_equal_those_of_the_job(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=20", "--samples", "50"]
     assert run([*words, "--out", str(out)]) == 0
     assert run(["synth", "--resume", "--out", str(out), "--epsilon", "6"]) == 2
     assert run(["synth", "--resume", f"--out={out}", "--samples", "70"]) == 0
@@ -328,7 +330,7 @@ def test_options_typed_beside_resume_must_equal_those_of_the_job(data: Path, tmp
 
 def test_resuming_with_out_alone_says_what_was_recalled(data: Path, tmp_path: Path, capsys: Any) -> None:
     out = tmp_path / "out"
-    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=20", "--samples", "50"]
     assert run([*words, "--out", str(out)]) == 0
     capsys.readouterr()
     assert run(["synth", "--resume", "--out", str(out)]) == 0

@@ -114,7 +114,7 @@ def test_under_add_remove_nothing_is_said_about_the_private_number(
     # stated, the number is compared
     for name in ("t.csv.ledger", "t.csv.ledger.key", "t.csv.ledger.anchor"):
         Path(name).unlink(missing_ok=True)
-    assert run([*words[:-1], "stated", "--records", "200"]) == 0
+    assert run([*words[:-1], "stated", "--set", "records=200"]) == 0
     assert "200 records are too few" in capsys.readouterr().err
 
 

@@ -79,7 +79,7 @@ def test_synthesis_without_privacy(capsys: Any, tmp_path: Path, blobs: list[str]
     out = tmp_path / "open"
     words = ["synth", blobs[0], "--epsilon", "inf", "--open", "--method", method, "--range", "0,1", "--device", "cpu"]
     steps = "200" if method == "sinkhorn" else "400"
-    assert run([*words, "--steps", steps, "--samples", "200", "--out", str(out)]) == 0
+    assert run([*words, "--set", f"steps={steps}", "--samples", "200", "--out", str(out)]) == 0
     told = capsys.readouterr().out
     assert "nothing is protected" in told.splitlines()[0]
     assert "ε" not in told

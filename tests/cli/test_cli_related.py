@@ -1,4 +1,4 @@
-"""`privot synth --child`: one folder, one guarantee, one charge; bad input is one sentence before anything is paid."""
+"""`privot synth` of related tables: one folder, one guarantee, one charge; bad input costs nothing."""
 
 from __future__ import annotations
 
@@ -35,14 +35,20 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def words(**other: str | None) -> list[str]:
-    """The options that state the tables; None leaves one out."""
-    said = {"schema": "patients.json", "child": "visits.csv", "child-schema": "visits.json", "parent-key": "patient_id"}
-    return [word for name, value in {**said, **other}.items() if value for word in (f"--{name}", value)]
+def words(
+    child: str | None = "visits.csv",
+    schema: str | None = "patients.json",
+    child_schema: str | None = "visits.json",
+    unit: str | None = "patient_id",
+) -> list[str]:
+    """The arguments and options that state the tables; None leaves one out."""
+    said = {"--schema": [schema, child_schema], "--unit": [unit]}
+    options = [word for name, values in said.items() for value in values if value for word in (name, value)]
+    return ["patients.csv", *([child] if child else []), *options]
 
 
 def synth(out: str, *more: str, **other: str | None) -> int:
-    return run(["synth", "patients.csv", *TERMS, *QUICK, *words(**other), "--out", out, *more])
+    return run(["synth", *words(**other), *TERMS, *QUICK, "--out", out, *more])
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -58,7 +64,7 @@ def charges(ledger: str = "patients.csv+visits.csv.ledger") -> int:
 
 @pytest.mark.slow
 def test_one_folder_one_guarantee_one_charge(place: Path, capsys: pytest.CaptureFixture[str]):
-    assert synth("made", "--json", "--per-parent", "3") == 0
+    assert synth("made", "--json", "--per-unit", "3") == 0
     shown = capsys.readouterr()
     answer = json.loads(shown.out)
     assert answer["guarantee"]["unit"] == {"column": "patient_id", "rows": 4}
@@ -105,7 +111,7 @@ def test_one_folder_one_guarantee_one_charge(place: Path, capsys: pytest.Capture
 
 
 def test_a_dry_run_names_every_table_and_pays_nothing(place: Path, capsys: pytest.CaptureFixture[str]):
-    assert synth("never", "--dry-run", "--records", "80", "--json") == 0
+    assert synth("never", "--dry-run", "--set", "records=80", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert [error["records"] for errors in found["tables"].values() for error in errors] == [80, 80]
     names = [column["name"] for column in found["tables"]["visits"][0]["columns"]]
@@ -118,21 +124,23 @@ def test_a_dry_run_names_every_table_and_pays_nothing(place: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("more", "other", "code", "said"),
     [
-        ([], {"parent-key": None}, 2, "--parent-key"),
-        ([], {"child": None, "child-schema": None}, 2, "--parent-key describes a table of children"),
-        ([], {"child-schema": None}, 2, "one --child-schema for each --child"),
-        ([], {"schema": None}, 2, "DATA's own schema"),
-        ([], {"parent-key": "nobody"}, 3, "patients.csv: The table lacks column 'nobody'"),
-        ([], {"parent-key": "ill"}, 2, "needs at least one column"),
+        ([], {"unit": None}, 2, "give it with --unit"),
+        ([], {"child": None}, 2, "A second --schema describes a table of children"),
+        (["--per-unit", "2", "--per-unit", "3"], {"child": None, "child_schema": None}, 2, "A second --per-unit"),
+        (["--set", "orphans=drop"], {"child": None, "child_schema": None}, 2, "--set orphans describes"),
+        ([], {"child_schema": None}, 2, "There are 2 tables and 1 schemas: give one --schema for each"),
+        ([], {"schema": None}, 2, "There are 2 tables and 1 schemas: give one --schema for each"),
+        ([], {"unit": "nobody"}, 3, "patients.csv: The table lacks column 'nobody'"),
+        ([], {"unit": "ill"}, 2, "needs at least one column"),
         ([], {"child": "gone.csv"}, 3, "no file 'gone.csv'"),
-        ([], {"child-schema": "gone.json"}, 3, "gone.json"),
+        ([], {"child_schema": "gone.json"}, 3, "gone.json"),
         ([], {"child": "patients.csv"}, 2, "are called 'patients'"),
-        (["--per-parent", "0"], {}, 2, "from 1 to"),
-        (["--per-parent", "2", "--per-parent", "3"], {}, 2, "--per-parent once"),
-        (["--unit", "patient_id"], {}, 2, "--unit cannot be combined with --child"),
-        (["--classes", "2"], {}, 2, "--classes cannot be combined with --child"),
+        (["--per-unit", "0"], {}, 2, "from 1 to"),
+        (["--per-unit", "2", "--per-unit", "3"], {}, 2, "--per-unit once"),
+        (["--set", "steps=2"], {}, 2, "--set steps cannot be combined with tables of children"),
+        (["--classes", "2"], {}, 2, "--classes cannot be combined with tables of children"),
         (["--adjacency", "replace-one"], {}, 2, "add-remove only"),
-        (["--orphans", "keep"], {}, 2, "Orphans are either"),
+        (["--set", "orphans=keep"], {}, 2, "Orphans are either"),
         (["--method", "sliced"], {}, 2, "by embedding"),
     ],
 )
@@ -152,11 +160,11 @@ def test_orphans_and_equal_keys_are_refused_unpaid(place: Path, capsys: pytest.C
     (place / "visits.csv").write_text(whole + f"{SECRET}999,a\n", encoding="utf-8")
     assert synth("made") == 3
     error = capsys.readouterr().err
-    assert "(--orphans drop)" in error
+    assert "(--set orphans=drop)" in error
     assert SECRET not in error
     parents = (place / "patients.csv").read_text(encoding="utf-8")
     (place / "patients.csv").write_text(parents + f"{SECRET}1,no\n", encoding="utf-8")
-    assert synth("made", "--orphans", "drop") == 3
+    assert synth("made", "--set", "orphans=drop") == 3
     error = capsys.readouterr().err
     assert "Two rows of 'patients'" in error
     assert SECRET not in error
@@ -164,7 +172,7 @@ def test_orphans_and_equal_keys_are_refused_unpaid(place: Path, capsys: pytest.C
     (place / "patients.csv").write_text(parents, encoding="utf-8")
     # a ledger of one of the tables keeps them from a second budget
     (place / "visits.csv.ledger").write_bytes(b"somebody's")
-    assert synth("made", "--orphans", "drop") == 2
+    assert synth("made", "--set", "orphans=drop") == 2
     assert "may guard some of these tables" in capsys.readouterr().err
 
 

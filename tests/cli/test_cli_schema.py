@@ -121,8 +121,8 @@ def test_files_of_partitions_and_related_tables_are_checked_too(table: str, caps
     assert run(["synth", "peop*.csv", *terms, "--unit", "home, city", "--ledger", "l"]) == 3
     assert "column 'ill', which the schema lacks" in capsys.readouterr().err
     Path("stays.csv").write_text('"home, city",age\nUlm,4\n')
-    related = ["--child", "stays.csv", "--child-schema", "schema.json", "--parent-key", "home, city"]
-    assert run(["synth", table, *terms, *related]) == 3
+    related = ["--schema", "schema.json", "--unit", "home, city"]
+    assert run(["synth", table, "stays.csv", *terms, *related]) == 3
     assert "people.csv: The table has column 'ill'" in capsys.readouterr().err
 
 

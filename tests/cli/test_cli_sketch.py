@@ -97,7 +97,7 @@ def test_the_ledger_beside_the_data_pays_by_default(capsys, folder) -> None:
     assert run([*order, "--out", "again.sketch"]) == 4
     assert not (folder / "again.sketch").exists()
     # what privot synth spent is spent here too
-    synth = ["synth", "b.npy", *TERMS, "--range=-4,6", "--out", "b", "--steps", "2", "--samples", "4"]
+    synth = ["synth", "b.npy", *TERMS, "--range=-4,6", "--out", "b", "--set", "steps=2", "--samples", "4"]
     assert run(synth) == 0
     assert run(["sketch", "b.npy", *TERMS, "--radius", "3", "--out", "b.sketch"]) == 4
     # nobody's records
@@ -182,12 +182,12 @@ def test_a_sketch_is_compared_with_sketches_only(capsys, folder) -> None:
 
 def test_published_protocols_need_allow_unproven(capsys, folder) -> None:
     for method in ("triangle", "fedwad"):
-        order = ["compare", "a.npy", "b.npy", "--method", method, "--most", "60", "--rounds", "5"]
+        order = ["compare", "a.npy", "b.npy", "--method", method, "--most", "60", "--set", "rounds=5"]
         assert run(order) == 5
         capsys.readouterr()
         assert run([*order, "--allow-unproven", "--json"]) == 0
         said = json.loads(capsys.readouterr().out)
         assert said["standing"] == "unproven"
         assert said["value"] == pytest.approx(4.9, rel=0.3)
-    assert run(["compare", "a.npy", "b.npy", "--method", "triangle", "--t", "x", "--allow-unproven"]) == 2
-    assert run(["compare", "a.npy", "b.npy", "--method", "triangle", "--t", "random", "--allow-unproven"]) == 2
+    assert run(["compare", "a.npy", "b.npy", "--method", "triangle", "--set", "t=x", "--allow-unproven"]) == 2
+    assert run(["compare", "a.npy", "b.npy", "--method", "triangle", "--set", "t=random", "--allow-unproven"]) == 2

@@ -22,7 +22,7 @@ from privot.ledger import Ledger
 pytestmark = pytest.mark.slow
 
 TERMS = "--epsilon 5 --delta 1e-5 --adjacency add-remove".split()
-QUICK = "--steps 20 --samples 60 --seed 1 --device cpu".split()
+QUICK = "--set steps=20 --samples 60 --seed 1 --device cpu".split()
 
 
 @pytest.fixture
@@ -272,7 +272,7 @@ def test_resuming_with_other_terms_is_refused(capsys: Any, data: str, tmp_path: 
     assert "epsilon" in sentence(capsys)
     assert synth(data, tmp_path / "out", "--resume", "--adjacency", "replace-one") == 2
     assert "adjacency" in sentence(capsys)
-    assert synth(data, tmp_path / "out", "--resume", "--steps", "21") == 2
+    assert synth(data, tmp_path / "out", "--resume", "--set", "steps=21") == 2
     assert "steps" in sentence(capsys)
     assert synth(data, tmp_path / "out", "--resume", "--classes", "3") == 2
     assert "classes" in sentence(capsys)
@@ -332,7 +332,7 @@ def test_classes_hidden_by_the_noise_are_listed(capsys: Any, tmp_path: Path) -> 
     assert json.loads(capsys.readouterr().out)["left_out"] in ([], [1])
 
 
-@pytest.mark.parametrize("wrong", [["--checkpoint", "nan"], ["--checkpoint", "-1"], ["--clip", "3"]])
+@pytest.mark.parametrize("wrong", [["--set", "checkpoint=nan"], ["--set", "checkpoint=-1"], ["--set", "clip=3"]])
 def test_options_without_a_meaning_are_refused(capsys: Any, data: str, tmp_path: Path, wrong: list[str]) -> None:
     assert synth(data, tmp_path / "out", *wrong) == 2
     assert wrong[0] in sentence(capsys)
@@ -493,7 +493,7 @@ def test_methods_that_pay_in_blocks_write_the_same_folder(method: str, tmp_path:
     np.savez(data, x=x, y=y)
     arguments = ["synth", str(data), *"--epsilon 3 --delta 1e-5 --adjacency replace-one --classes 2".split()]
     arguments += ["--range", "0,1", "--shape", "2,2", "--samples", "20", "--device", "cpu", "--out", str(out)]
-    arguments += ["--method", method, "--steps", "4", "--set", "blocks=2", "--set", "batch=10", "--json"]
+    arguments += ["--method", method, "--set", "steps=4", "--set", "blocks=2", "--set", "batch=10", "--json"]
     assert run(arguments) == 0
     assert {"generator.safetensors", "guarantee.json", "synthetic.npz", "grid.png", "report.html"} <= {
         p.name for p in out.iterdir()

@@ -354,7 +354,7 @@ def test_unusable_tables_are_refused_and_cost_nothing(
     [
         (["--classes", "2"], 2, "--classes"),
         (["--range", "0,1"], 2, "--range"),
-        (["--steps", "5"], 2, "--steps"),
+        (["--set", "steps=5"], 2, "--set steps"),
         (["--method", "magic"], 2, "magic"),
         (["--samples", "0"], 2, "--samples"),
     ],
@@ -544,13 +544,15 @@ def test_sample_escapes_formulas_only_with_spreadsheet_safe(tmp_path: Path, caps
     plain = (tmp_path / "plain" / "synthetic.csv").read_text().split()
     assert set(plain) == {"city", "=Ulm()", "Bonn"}
     folder, more = str(tmp_path / "plain"), tmp_path / "more.csv"
-    assert run(["sample", folder, "-n", "50", "--out", str(more), "--spreadsheet-safe"]) == 0
+    assert run(["sample", folder, "-n", "50", "--out", str(more), "--set", "spreadsheet_safe=yes"]) == 0
     assert set(more.read_text().split()) == {"city", "'=Ulm()", "Bonn"}
     # where it has no meaning it is refused, before anything is paid or drawn
-    assert run(["sample", folder, "-n", "50", "--out", str(tmp_path / "m.parquet"), "--spreadsheet-safe"]) == 2
+    assert (
+        run(["sample", folder, "-n", "50", "--out", str(tmp_path / "m.parquet"), "--set", "spreadsheet_safe=yes"]) == 2
+    )
     assert not (tmp_path / "m.parquet").exists()
     before = place.charges()
-    assert run(["synth", "digits", *TERMS, *QUICK, "--out", str(tmp_path / "d"), "--spreadsheet-safe"]) == 2
+    assert run(["synth", "digits", *TERMS, *QUICK, "--out", str(tmp_path / "d"), "--set", "spreadsheet_safe=yes"]) == 2
     assert place.charges() == before
     assert not (tmp_path / "d").exists()
 
@@ -558,5 +560,5 @@ def test_sample_escapes_formulas_only_with_spreadsheet_safe(tmp_path: Path, caps
 def test_synth_escapes_formulas_with_spreadsheet_safe(tmp_path: Path) -> None:
     schema = {"columns": [{"name": "city", "type": "categorical", "categories": ["=Ulm()", "Bonn"]}]}
     place = Place(tmp_path, schema, ["city", *["=Ulm()", "Bonn"] * 100])
-    assert place.synth("safe", "--spreadsheet-safe") == 0
+    assert place.synth("safe", "--set", "spreadsheet_safe=yes") == 0
     assert set((tmp_path / "safe" / "synthetic.csv").read_text().split()) == {"city", "'=Ulm()", "Bonn"}

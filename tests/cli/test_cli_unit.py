@@ -255,7 +255,7 @@ def test_arrays_without_such_an_array_are_refused(tmp_path: Path, capsys: pytest
 def test_a_dry_run_tells_the_error_for_the_unit(place: Path, capsys: pytest.CaptureFixture[str]):
     worst = []
     for more in (["--unit", "patient_id", "--per-unit", "1"], UNIT):
-        assert synth(place, "never", *more, "--records", "400", "--dry-run", "--json") == 0
+        assert synth(place, "never", *more, "--set", "records=400", "--dry-run", "--json") == 0
         (found,) = json.loads(capsys.readouterr().out)["errors"]
         worst.append(max(column["error"] for column in found["columns"]))
     assert worst[1] > worst[0]

@@ -92,7 +92,7 @@ def test_a_contradiction_in_the_schema_costs_nothing(made: Path, capsys: pytest.
 
 
 def test_conditions_need_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    terms = ["--epsilon", "5", "--delta", "1e-5", "--adjacency", "replace-one", "--steps", "2", "--device", "cpu"]
+    terms = ["--epsilon", "5", "--delta", "1e-5", "--adjacency", "replace-one", "--set", "steps=2", "--device", "cpu"]
     assert run(["synth", "digits", *terms, "--samples", "20", "--out", str(tmp_path / "d")]) == 0
     capsys.readouterr()
     assert run(["sample", str(tmp_path / "d"), "-n", "5", "--out", str(tmp_path / "o.npz"), "--where", "a=1"]) == 2

@@ -45,7 +45,7 @@ def test_partitioned_data_need_a_named_ledger(visits: Path, data: str, capsys: A
 
 
 def test_a_dry_run_needs_none(visits: Path) -> None:
-    assert run(["synth", "visits/*.csv", "--schema", "schema.json", *TERMS, "--dry-run", "--workers", "1"]) == 0
+    assert run(["synth", "visits/*.csv", "--schema", "schema.json", *TERMS, "--dry-run", "--set", "workers=1"]) == 0
 
 
 @pytest.mark.parametrize("place", ["visits.ledger", "visits/all.ledger"])

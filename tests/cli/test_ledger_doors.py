@@ -45,7 +45,7 @@ class Place:
         dice = np.random.default_rng(0)
         np.savez(self.data, x=dice.uniform(size=(40, 4)))
         np.savez(self.folder / "source.npz", x=dice.uniform(size=(40, 4)), y=np.arange(40) % 2)
-        ask = ["--ask", str(self.folder / "request.json"), "--records", "40", "--out", str(self.folder / "asked")]
+        ask = ["--ask", str(self.folder / "request.json"), "--set", "records=40", "--out", str(self.folder / "asked")]
         assert run(["adapt", str(self.folder / "source.npz"), *TERMS, *QUICK, "--set", "fit=1", *ask]) == 0
         make_party(self.folder / "party", "north clinic")
         asker = public_name(make_key(self.folder / "asker.key"))
@@ -102,7 +102,19 @@ def sketch(place: Place, new_records: bool = False) -> int:
 
 
 def synth(place: Place, new_records: bool = False) -> int:
-    words = ["synth", str(place.data), *TERMS, *SAME, *QUICK, "--steps", "2", "--samples", "4", "--out", place.out("")]
+    words = [
+        "synth",
+        str(place.data),
+        *TERMS,
+        *SAME,
+        *QUICK,
+        "--set",
+        "steps=2",
+        "--samples",
+        "4",
+        "--out",
+        place.out(""),
+    ]
     return command(place, [*words, "--ledger", str(place.ledger)], new_records)
 
 
@@ -314,7 +326,7 @@ def test_an_untrusted_job_folder_sets_no_budget_in_its_own_ledger(capsys: Any, t
     place.prepare()
     gift, own = tmp_path / "gift", tmp_path / "own.ledger"
     Ledger.create(own).close()
-    words = ["synth", str(place.data), *SAME, *QUICK, "--epsilon", "50", "--delta", "1e-5", "--steps", "2"]
+    words = ["synth", str(place.data), *SAME, *QUICK, "--epsilon", "50", "--delta", "1e-5", "--set", "steps=2"]
     assert run([*words, "--samples", "4", "--ledger", str(place.ledger), "--out", str(gift)]) == 0
     for made in gift.iterdir():
         if made.name != "job.json":

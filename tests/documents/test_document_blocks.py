@@ -33,7 +33,7 @@ PAGES = {
 
 SHORTER = {
     "-n 60000": "-n 200",
-    "--records 7291": "--records 120",
+    "--set records=7291": "--set records=120",
     "--count 100000": "--count 500",
     "--trials 2000000": "--trials 2000 --runs 40",
     "privot audit embedding --epsilon 1": "privot audit embedding --trials 2000 --runs 40 --epsilon 1",

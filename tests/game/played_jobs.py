@@ -143,10 +143,10 @@ def summary(kind: str, *more: str) -> Job:
     return Job(f"release {kind}", ADD, table, commands(words))
 
 
-PARTS = ["--workers", "1", "--ledger", "data.ledger"]
-QUERY = ["--query", "SELECT age, city, ill FROM visits", "--partitions", "3"]
+PARTS = ["--set", "workers=1", "--ledger", "data.ledger"]
+QUERY = ["--query", "SELECT age, city, ill FROM visits", "--set", "partitions=3"]
 UNIT = ["--unit", "patient_id", "--per-unit", "3"]
-TABLES = "patients.csv --child visits.csv --parent-key patient_id --per-parent 3".split()
+TABLES = "patients.csv visits.csv --unit patient_id --per-unit 3".split()
 SUMMARIES = (
     summary("count"),
     summary("mean", "--column", "age"),
@@ -158,7 +158,7 @@ TABLE = Job(
 )
 UNITS = f"{ADD} of one patient, at most 3 rows"
 FAMILY = f"{ADD} of one patient with at most 3 visits"
-RELATED = ["synth", *TABLES, "--schema", "patients.json", "--child-schema", "visits.json", *terms(), *QUICK]
+RELATED = ["synth", *TABLES, "--schema", "patients.json", "--schema", "visits.json", *terms(), *QUICK]
 
 
 def partitioned(name: str, place: str, lay: Callable[[Path, bool], None], *more: str, adjacency: str = ADD) -> Job:
@@ -173,7 +173,7 @@ def of_server(address: str) -> Job:
 
 def of_dask(address: str) -> tuple[Job, ...]:
     """Partitions that the workers of a running Dask scheduler read, of records and of units."""
-    asked = ["--engine", "dask", "--scheduler", address]
+    asked = ["--set", "engine=dask", "--set", f"scheduler={address}"]
     parquet, csv = (partial(parts, form="parquet"), partial(parts, form="csv", unit=True))
     return (
         partitioned("Parquet parts on Dask", "parts/*.parquet", parquet, *asked),
@@ -295,7 +295,7 @@ def flat(folder: Path, second: bool, side: int, colour: bool = False, adjacency:
 
 def trained(data: str, *more: str, adjacency: str = ADD, steps: str = "3") -> list[str]:
     """One short training of a generator."""
-    return ["synth", data, *terms(adjacency), *QUICK, "--steps", steps, *more, "--out", "made"]
+    return ["synth", data, *terms(adjacency), *QUICK, "--set", f"steps={steps}", *more, "--out", "made"]
 
 
 PLAIN = ["--classes", "2", "--range", "0,1"]
@@ -327,7 +327,7 @@ IMAGES = (
         "synth with public images",
         ADD,
         partial(flat, side=8),
-        commands(trained("data.npz", *GREY, "--public", "public.npz")),
+        commands(trained("data.npz", *GREY, "--set", "public=public.npz")),
     ),
 )
 
@@ -348,8 +348,8 @@ def encoded(folder: Path, second: bool, adjacency: str = ADD) -> None:
         torch.export.save(torch.export.export(network, example, dynamic_shapes=({0: batch},)), folder / f"{name}.pt2")
 
 
-ENCODER = ["--encoder", "encoder.pt2", "--encoder-size", "8"]
-LABELS = ["--label-encoder", "labels.pt2", "--label-encoder-size", "8"]
+ENCODER = ["--encoder", "encoder.pt2", "--set", "encoder_size=8"]
+LABELS = ["--set", "label_encoder=labels.pt2", "--set", "label_encoder_size=8"]
 JOINED = ["sample", "made", "-n", "20", "--joined", "0.5", "--seed", "1", "--out", "joined.npz"]
 ENCODERS = (
     Job("synth with an encoder", ADD, encoded, commands(trained("data.npz", *RGB, *ENCODER))),

@@ -22,7 +22,9 @@ SECRET = b"\x89PNG\r\n\x1a\n the secret of somebody else"
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     np.savez(folder / "data.npz", x=np.random.default_rng(1).random((200, 2)), y=np.arange(200) % 2)
-    terms = "--epsilon 5 --delta 1e-5 --adjacency add-remove --classes 2 --range 0,1 --steps 5 --samples 10 --seed 1"
+    terms = (
+        "--epsilon 5 --delta 1e-5 --adjacency add-remove --classes 2 --range 0,1 --set steps=5 --samples 10 --seed 1"
+    )
     assert run(["synth", str(folder / "data.npz"), *terms.split(), "--out", str(folder / "out")]) == 0
     return folder / "out"
 

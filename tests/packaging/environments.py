@@ -22,7 +22,7 @@ PLAN = (
 """The planner's files are in the wheel, and it answers with what the base installs."""
 WEIGHTS = "from privot.transport._exact import network_simplex; network_simplex()"
 FLOWER = "from privot.federation.flower import serverapp, supernode"
-SYNTH = ["synth", "digits", *BUDGET, "--steps", "20", "--samples", "50", "--out", "made"]
+SYNTH = ["synth", "digits", *BUDGET, "--set", "steps=20", "--samples", "50", "--out", "made"]
 
 
 @dataclass(frozen=True)

@@ -177,9 +177,9 @@ def test_a_copy_at_an_address_of_this_machine_is_warned_of(
     else:
         data = [f"{kind}://{folder}/*.parquet"]
     known = str(tmp_path / "known.ledger")
-    assert run(["ledger", "init", known, "--data", str(folder), *terms, "--workers", "1"]) == 0
+    assert run(["ledger", "init", known, "--data", str(folder), *terms, "--set", "workers=1"]) == 0
     assert "Warning" not in capsys.readouterr().err
-    assert run(["ledger", "init", "new.ledger", "--data", *data, *terms, "--workers", "1"]) == 0
+    assert run(["ledger", "init", "new.ledger", "--data", *data, *terms, "--set", "workers=1"]) == 0
     said = " ".join(capsys.readouterr().err.split())
     assert said.count("Warning") == 1
     assert f"{known} guards these very records" in said

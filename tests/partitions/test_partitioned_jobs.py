@@ -43,8 +43,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def start(*more: str) -> int:
     return run(
-        ["synth", "visits/*.parquet", "--schema", "schema.json", *TERMS, "--workers", "1", "--samples", "20", "--out",
-         "made", "--ledger", "visits.ledger", *more]
+        ["synth", "visits/*.parquet", "--schema", "schema.json", *TERMS, "--set", "workers=1", "--samples", "20",
+         "--out", "made", "--ledger", "visits.ledger", *more]
     )  # fmt: skip
 
 
@@ -333,7 +333,7 @@ def test_progress_tells_partitions_rate_and_time_left(folder: Path) -> None:
 
 def test_a_ledger_is_made_for_partitions_and_pays_for_them(folder: Path, capsys: Any) -> None:
     budget = ["--epsilon", "1.5", "--delta", "1e-5", "--adjacency", "add-remove", "--schema", "schema.json"]
-    assert run(["ledger", "init", "visits.ledger", "--data", "visits", *budget, "--workers", "1"]) == 0
+    assert run(["ledger", "init", "visits.ledger", "--data", "visits", *budget, "--set", "workers=1"]) == 0
     assert "visits may spend" in capsys.readouterr().out
     assert start() == 0
     with Ledger.open(folder.parent / "visits.ledger") as ledger:
@@ -341,8 +341,10 @@ def test_a_ledger_is_made_for_partitions_and_pays_for_them(folder: Path, capsys:
         assert ledger.datasets()[0].epsilon == 1.5
     # however they are cut
     (folder / "more").mkdir()
-    assert run(["ledger", "init", "visits.ledger", "--data", "visits/part-*", *budget, "--workers", "1"]) == 0
-    assert run(["ledger", "init", "visits.ledger", "--data", "visits/part-00[1-5]*", *budget, "--workers", "1"]) == 4
+    assert run(["ledger", "init", "visits.ledger", "--data", "visits/part-*", *budget, "--set", "workers=1"]) == 0
+    assert (
+        run(["ledger", "init", "visits.ledger", "--data", "visits/part-00[1-5]*", *budget, "--set", "workers=1"]) == 4
+    )
 
 
 def test_a_sketch_of_partitions_is_that_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,7 +355,7 @@ def test_a_sketch_of_partitions_is_that_of_the_whole(tmp_path: Path, monkeypatch
     for number in range(3):
         np.savez(f"part-{number}.npz", x=x[number::3], y=y[number::3])
     budget = ["--epsilon", "1.6", "--delta", "1e-5", "--adjacency", "add-remove"]
-    stated = ["--shape", "3", "--workers", "1"]
+    stated = ["--shape", "3", "--set", "workers=1"]
     assert run(["ledger", "init", "l.ledger", "--data", "part-*.npz", *budget, *stated]) == 0
     terms = ["--epsilon", "1", "--delta", "1e-5", "--adjacency", "add-remove", "--range", "0,1", "--classes", "2"]
     made = ["sketch", "part-*.npz", *terms, *stated, "--out", "a.sketch"]
@@ -391,16 +393,16 @@ def test_a_copy_of_guarded_partitions_is_warned_of_in_one_pass(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     budget = ["--epsilon", "0.5", "--delta", "1e-5", "--adjacency", "add-remove", "--schema", "schema.json"]
-    set_budget = ["ledger", "init", "visits.ledger", "--data", "visits", *budget, "--workers", "1"]
+    set_budget = ["ledger", "init", "visits.ledger", "--data", "visits", *budget, "--set", "workers=1"]
     assert run(set_budget) == 0
     Ledger.create(folder.parent / "empty.ledger").close()
     other = write_parquet(folder.parent / "more", cut(people(30, seed=5), 2))
-    assert run(["ledger", "init", "more.ledger", "--data", other.name, *budget, "--workers", "1"]) == 0
+    assert run(["ledger", "init", "more.ledger", "--data", other.name, *budget, "--set", "workers=1"]) == 0
     assert "Warning" not in capsys.readouterr().err
     # the same rows, cut otherwise and copied, under a new ledger, with three others near
     write_parquet(folder.parent / "copy", cut(PEOPLE, 2))
     read = Read(monkeypatch)
-    assert run(["ledger", "init", "copy.ledger", "--data", "copy/*.parquet", *budget, "--workers", "1"]) == 0
+    assert run(["ledger", "init", "copy.ledger", "--data", "copy/*.parquet", *budget, "--set", "workers=1"]) == 0
     said = capsys.readouterr().err
     assert said.count("Warning") == 1
     assert "visits.ledger guards these very records" in said.replace("\n", " ")
@@ -447,7 +449,7 @@ def test_simple_numbers_of_partitions_are_those_of_the_whole(
     paid = ["--ledger", "l.ledger", "--budget", "1.6"]
     verb, more = asked[0], asked[1:]
     runs = []
-    for data, cuts in (("visits/*.parquet", ["--workers", "1"]), ("whole/part-000.parquet", [])):
+    for data, cuts in (("visits/*.parquet", ["--set", "workers=1"]), ("whole/part-000.parquet", [])):
         seen.clear()
         assert run(["release", verb, data, *more, *terms, *paid, *cuts]) == 0
         assert json.loads(capsys.readouterr().out)["guarantee"]["epsilon"] <= 1.0
@@ -457,7 +459,7 @@ def test_simple_numbers_of_partitions_are_those_of_the_whole(
         assert len(ledger.datasets()) == 1
         assert len(ledger.entries()) == 2
     # the third does not fit, and partitions need their ledger named
-    assert run(["release", verb, "visits", *more, *terms, *paid, "--workers", "1"]) == 4
+    assert run(["release", verb, "visits", *more, *terms, *paid, "--set", "workers=1"]) == 4
     assert run(["release", verb, "visits", *more, *terms]) == 2
 
 

@@ -266,7 +266,7 @@ def test_the_command_synthesises_from_postgresql(
     monkeypatch.chdir(tmp_path)
     SCHEMA.save(tmp_path / "schema.json")
     terms = ["--epsilon", "1", "--delta", "1e-5", "--adjacency", "add-remove", "--device", "cpu", "--seed", "1"]
-    call = ["synth", server, "--query", QUERY, "--schema", "schema.json", "--partitions", "3", "--workers", "1"]
+    call = ["synth", server, "--query", QUERY, "--schema", "schema.json", "--set", "partitions=3", "--set", "workers=1"]
     out = ["--ledger", "people.ledger", "--out", "made", "--samples", "50", "--json"]
     assert run([*call, *terms, *out]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -274,7 +274,7 @@ def test_the_command_synthesises_from_postgresql(
     assert (tmp_path / "made" / "synthetic.csv").read_text().count("\n") == 51
     # a second one does not fit the budget of the same rows, however the query is cut
     again = ["--ledger", "people.ledger", "--out", "more", "--samples", "50"]
-    assert run([*call[:-3], "5", "--workers", "1", *terms, *again]) == 4
+    assert run([*call[:-3], "partitions=5", "--set", "workers=1", *terms, *again]) == 4
 
 
 def test_queries_that_cannot_run_are_refused_in_a_sentence(duckdb_file: Path, postgresql: str) -> None:

@@ -46,7 +46,7 @@ def start(*more: str) -> int:
 
 @pytest.mark.slow
 def test_every_page_names_the_unit_and_none_has_an_identifier(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert start("--workers", "1", "--json") == 0
+    assert start("--set", "workers=1", "--json") == 0
     shown = capsys.readouterr()
     answer = json.loads(shown.out)
     assert answer["guarantee"]["unit"] == {"column": UNIT, "rows": 3}
@@ -89,7 +89,7 @@ def test_a_job_stopped_in_the_middle_goes_on_with_one_charge(folder: Path, monke
 
     with monkeypatch.context() as patch:
         patch.setattr(PartitionedSource, "_passed", counted("CellCounts"))
-        assert start("--workers", "1") == 130
+        assert start("--set", "workers=1") == 130
     made = folder.parent / "made"
     kept = sorted((made / FOLDER).iterdir())
     # lengths tell no number of rows, and no file has anything of a unit
@@ -109,7 +109,7 @@ def test_a_job_stopped_in_the_middle_goes_on_with_one_charge(folder: Path, monke
 @pytest.mark.slow
 def test_commands_take_units_of_partitions(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ledger = ["--ledger", "a.ledger"]
-    table = ["visits/*.csv", "--schema", "schema.json", "--workers", "1"]
+    table = ["visits/*.csv", "--schema", "schema.json", "--set", "workers=1"]
     made = ["ledger", "init", "a.ledger", "--data", "visits/*.csv", "--schema", "schema.json", "--unit", UNIT]
     assert run([*made, "--epsilon", "9", "--delta", "1e-5", "--adjacency", "add-remove"]) == 0
     assert f"add-remove of one {UNIT}" in capsys.readouterr().out
@@ -121,10 +121,10 @@ def test_commands_take_units_of_partitions(folder: Path, capsys: pytest.CaptureF
     made = ["ledger", "init", "b.ledger", "--data", "arrays/*.npz", "--shape", "2", "--unit", UNIT]
     assert run([*made, "--epsilon", "9", "--delta", "1e-5", "--adjacency", "add-remove"]) == 0
     capsys.readouterr()
-    assert run([*sketch, "--workers", "2", "--out", "a.sketch", "--json"]) == 0
+    assert run([*sketch, "--set", "workers=2", "--out", "a.sketch", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["guarantee"]["unit"] == {"column": UNIT, "rows": 3}
     images = ["synth", "arrays/*.npz", "--shape", "2,1", "--range", "0,99", "--classes", "0", *TERMS, *BOUND]
-    assert run([*images, "--steps", "5", "--samples", "10", "--out", "pictures", "--ledger", "c.ledger"]) == 0
+    assert run([*images, "--set", "steps=5", "--samples", "10", "--out", "pictures", "--ledger", "c.ledger"]) == 0
     assert run([*images, "--method", "sliced", "--out", "no", "--ledger", "d.ledger"]) == 2
     assert not Path("d.ledger").exists()
 

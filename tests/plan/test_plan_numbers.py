@@ -136,7 +136,7 @@ def test_numbers_equal_those_of_privot_synth(
         paid = command_answer(found["command"], capsys)
     else:
         np.savez("images.npz", x=rng.integers(0, 256, (300, 8, 8)), y=np.arange(300) % 3)
-        paid = command_answer(found["command"] + " --steps 2 --samples 10", capsys)
+        paid = command_answer(found["command"] + " --set steps=2 --samples 10", capsys)
     _check_guarantee(found, paid)
 
 

@@ -64,7 +64,7 @@ def image_folder(out: Path) -> None:
     data = str(out.parent / "digits.npz")
     np.savez(data, x=digits.x[:300].reshape(-1, 8, 8), y=digits.y[:300])
     terms = ["--classes", "10", "--shape", "8,8", "--range", "0,1", "--epsilon", "9", *TERMS]
-    assert run(["synth", data, *terms, "--steps", "20", "--samples", "200", "--out", str(out)]) == 0
+    assert run(["synth", data, *terms, "--set", "steps=20", "--samples", "200", "--out", str(out)]) == 0
     assert run(["evaluate", str(out), "--test", data, "--public-test", "--device", "cpu"]) == 0
     assert run(["audit", str(out), "--trials", "2000", "--runs", "50"]) in (0, 7)
 

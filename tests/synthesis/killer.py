@@ -28,8 +28,8 @@ from privot.ledger import Ledger
 from privot.synthesis import Synthesizer
 
 TERMS = "--epsilon 2 --delta 1e-5 --adjacency add-remove".split()
-JOB = "--samples 50 --checkpoint 0.02 --seed 1 --device cpu".split()
-ARRAYS = "--classes 2 --range 0,1 --steps 40".split()
+JOB = "--samples 50 --set checkpoint=0.02 --seed 1 --device cpu".split()
+ARRAYS = "--classes 2 --range 0,1 --set steps=40".split()
 SCHEMA = {
     "label": "y",
     "columns": [
@@ -103,7 +103,7 @@ def what_was_made(out: Path) -> dict[str, object]:
 def main(folder: Path, moments: int, seed: int, kind: str) -> None:
     torch.set_num_threads(1)
     if kind not in ("arrays", "table"):
-        JOB.extend(["--method", kind, *"--set blocks=8 --set batch=20 --records 400".split()])
+        JOB.extend(["--method", kind, *"--set blocks=8 --set batch=20 --set records=400".split()])
     dice = random.Random(seed)
     y = np.arange(400) % 2
     x = np.clip(0.25 + 0.5 * y[:, None] + 0.05 * np.random.default_rng(0).standard_normal((400, 2)), 0, 1)

@@ -415,7 +415,7 @@ def test_the_command_says_what_samples_will_be_before_it_pays(
     assert run([*start, "--epsilon", "0.01", "--delta", "1e-5"]) == 0
     capsys.readouterr()
     words = ["synth", "red.npz", "--epsilon", "1", "--delta", "1e-5", "--adjacency", "add-remove", *public]
-    words += ["--records", "2000", "--device", "cpu"]
+    words += ["--set", "records=2000", "--device", "cpu"]
     for setting, said in (([], True), (["--set", "leaves=0"], False), (["--set", "leaves=1"], False)):
         assert run([*words, *setting, "--out", "out" + "".join(setting)]) == 4
         assert ("drawn discs and boxes" in capsys.readouterr().err) == said

@@ -175,7 +175,7 @@ def test_the_command_protects_the_unit_of_an_archive(tmp_path: Path, capsys: pyt
     texts = np.array([f"CHILD-{k % 30}" for k in range(len(x))])
     np.savez(tmp_path / "a.npz", x=x.reshape(-1, *BARS), y=y, child=texts)
     terms = "--epsilon 4 --delta 1e-6 --adjacency add-remove --range 0,1 --classes 3 --shape 8,8".split()
-    quick = "--steps 5 --samples 30 --seed 1 --device cpu --json".split()
+    quick = "--set steps=5 --samples 30 --seed 1 --device cpu --json".split()
     made = ["synth", str(tmp_path / "a.npz"), *terms, *quick, "--out", str(tmp_path / "made")]
     assert run([*made, "--unit", "child", "--per-unit", "4"]) == 0
     shown = capsys.readouterr()

@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from privot.adaptation.adaptation_config import METHODS as ADAPTATION_METHODS
 from privot.cli.app import build_app
+from privot.cli.parsing.settings import with_settings
 from privot.cli.running.comparisons import PROTOCOLS, RECORD_METHODS
 from privot.synthesis.methods import METHODS as SYNTHESIS_METHODS
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
@@ -85,16 +86,16 @@ def test_every_item_has_a_verdict_and_none_is_open() -> None:
 
 VALUES = {
     ("compare", "--method"): ("dp-swd", "sketch", *RECORD_METHODS, *PROTOCOLS),
-    ("compare", "--factor"): ("corrected", "published"),
-    ("compare", "--defence"): ("constant", "random"),
+    ("compare", "--set factor"): ("corrected", "published"),
+    ("compare", "--set defence"): ("constant", "random"),
     ("adapt", "--method"): tuple(ADAPTATION_METHODS),
-    ("adapt", "--network"): ("digits", "features"),
+    ("adapt", "--set network"): ("digits", "features"),
     ("synth", "--method"): tuple(SYNTHESIS_METHODS),
     ("synth", "--set"): tuple(sinkhorn_options(Problem(784, 10, 1.0, 60_000, (28, 28)), {})),
     ("projection", "--bound"): ("published",),
     ("projection", "--frame"): ("independent",),
 }
-"""What an option takes, where that is a word; of --set, the name that stands before the equals sign."""
+"""What an option or setting takes, where that is a word; of --set, the names of the method's own."""
 
 
 def commands_in(text: str) -> list[list[str]]:
@@ -104,7 +105,7 @@ def commands_in(text: str) -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def app() -> Any:
-    return get_command(build_app())
+    return with_settings(get_command(build_app()))
 
 
 @pytest.mark.parametrize("item", [i for i in ITEMS if i.command], ids=lambda i: f"{i.paper.key} {i.item}")
@@ -124,8 +125,11 @@ def test_every_command_that_is_named_can_be_typed(item, app) -> None:
         # refuses what is missing, unknown or of the wrong type
         command.make_context(command.name, list(typed))
         for option, value in pairwise(typed):
-            known = VALUES.get((command.name, option))
-            assert known is None or value.split("=")[0] in known, (words, option, value)
+            name, _, of_setting = value.partition("=")
+            known = VALUES.get((command.name, f"{option} {name}"))
+            said = name if known is None else of_setting
+            known = known or VALUES.get((command.name, option))
+            assert known is None or said in known, (words, option, value)
         if command.name == "run":
             assert set(typed) <= {study.name for study in STUDIES}, words
 

@@ -134,8 +134,9 @@ def _command(used: tuple[str, ...], more: bool) -> Any:
     from privot.cli.app import build_app
     from privot.cli.parsing.help_pages import with_help
     from privot.cli.parsing.option_bounds import with_bounds
+    from privot.cli.parsing.settings import with_settings
 
-    return with_bounds(with_help(get_command(build_app(used, more=more))))
+    return with_settings(with_bounds(with_help(get_command(build_app(used, more=more)))))
 
 
 def _interrupted(arguments: list[str]) -> int:

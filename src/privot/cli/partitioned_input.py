@@ -47,7 +47,7 @@ class PartitionOptions:
         if not partitioned:
             if self.asked or self.parts is not None:
                 raise UsageError(
-                    "--engine, --workers, --scheduler and --partitions work with partitioned data only: a pattern, tar "
+                    "The settings engine, workers, scheduler and partitions are of partitioned data: a pattern, tar "
                     "shards, an address, a query, or a table with --schema."
                 )
             return None

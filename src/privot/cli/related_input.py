@@ -1,4 +1,4 @@
-"""`--child`, `--child-schema`, `--parent-key`, `--per-parent`, `--orphans`: a parent table and tables of children."""
+"""Several DATA of `privot synth`: a parent table and tables of children, with a `--schema` each and one `--unit`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 MAX_FILE_NAME = 200
 
 MEANINGFUL = {
-    "data", "epsilon", "delta", "adjacency", "out", "schema", "child", "child_schema", "parent_key", "per_parent",
-    "orphans", "method", "device", "ledger", "resume", "pay_again", "new_records", "dry_run", "records", "samples",
-    "spreadsheet_safe", "allow_unproven", "checkpoint", "seed", "as_json",
+    "data", "epsilon", "delta", "adjacency", "out", "schema", "unit", "per_unit", "orphans", "method",
+    "device", "ledger", "resume", "pay_again", "new_records", "dry_run", "records", "samples", "spreadsheet_safe",
+    "allow_unproven", "checkpoint", "seed", "as_json",
 }  # fmt: skip
 """Parameters of `privot synth` with a meaning for related tables."""
 
@@ -34,37 +34,32 @@ class RelatedOptions:
     @classmethod
     def of(
         cls,
-        children: list[Path] | None,
+        data: list[str],
         schemas: list[Path] | None,
-        key: str | None,
-        per_parent: list[int] | None,
+        unit: str | None,
+        per_unit: list[int] | None,
         orphans: str | None,
     ) -> RelatedOptions:
-        """The options; refuses some of them without the others."""
+        """The options, none of them if `data` is one; refuses what several need and lack, and what one cannot have."""
         from privot.errors import UsageError
 
-        made = cls(tuple(children or ()), tuple(schemas or ()), key, tuple(per_parent or ()), orphans)
-        if not made.children:
-            given = {
-                "--child-schema": made.schemas,
-                "--parent-key": key,
-                "--per-parent": made.per_parent,
-                "--orphans": orphans,
-            }
-            for name, value in given.items():
-                if value:
-                    raise UsageError(f"{name} describes a table of children: name its file with --child.")
-            return made
-        if len(made.schemas) != len(made.children):
+        schemas, per_unit, children = schemas or [], per_unit or [], data[1:]
+        if not children:
+            given = {"A second --schema": len(schemas) > 1, "A second --per-unit": len(per_unit) > 1}
+            for name, several in {**given, "--set orphans": orphans is not None}.items():
+                if several:
+                    raise UsageError(f"{name} describes a table of children: name its file after DATA.")
+            return cls()
+        if len(schemas) != len(data):
             raise UsageError(
-                f"There are {len(made.children)} tables of children and {len(made.schemas)} schemas of them: give one "
-                "--child-schema for each --child, in the same order."
+                f"There are {len(data)} tables and {len(schemas)} schemas: give one --schema for each, in the same "
+                "order; or put a pattern of files in quotes."
             )
-        if key is None:
-            raise UsageError("Children name their parent by a column that both tables have: give it with --parent-key.")
-        if len(made.per_parent) not in (0, 1, len(made.children)):
-            raise UsageError("Give --per-parent once for all tables of children, or once for each, in the same order.")
-        return made
+        if unit is None:
+            raise UsageError("Children name their parent by a column that all tables have: give it with --unit.")
+        if len(per_unit) not in (0, 1, len(children)):
+            raise UsageError("Give --per-unit once for all tables of children, or once for each, in the same order.")
+        return cls(tuple(map(Path, children)), tuple(schemas[1:]), unit, tuple(per_unit), orphans)
 
 
 NO_CHILDREN = RelatedOptions()
@@ -88,8 +83,7 @@ class RelatedInput:
         from privot.tables import RelatedCodec, Schema
         from privot.tables.table_writing import kind_of
 
-        if schema is None:
-            raise UsageError("--child names a table of the children of DATA's rows: give DATA's own schema (--schema).")
+        assert schema is not None
         paths = [Path(data), *options.children]
         for path in paths:
             if is_partitioned(str(path), None):
@@ -131,7 +125,7 @@ class RelatedInput:
         except DataError as error:
             if "orphans" not in str(error):
                 raise
-            raise DataError(f"{str(error).removesuffix('.')} (--orphans drop).") from None
+            raise DataError(f"{str(error).removesuffix('.')} (--set orphans=drop).") from None
 
     def default_ledger(self) -> Path:
         """The ledger of all tables together, beside them and named for all of them.
@@ -163,12 +157,13 @@ class RelatedInput:
 
 def check_meaningful(context: Any) -> None:
     """Refuse every option that was typed and has no meaning for related tables."""
+    from privot.cli.parsing.settings import spelled
     from privot.errors import UsageError
 
     for parameter in context.command.params:
         source = context.get_parameter_source(str(parameter.name))
         if parameter.name not in MEANINGFUL and source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT"):
             raise UsageError(
-                f"{parameter.opts[0]} cannot be combined with --child: schemas and --parent-key state all that is "
-                "public."
+                f"{spelled(parameter)} cannot be combined with tables of children: schemas and --unit state all that "
+                "is public."
             )

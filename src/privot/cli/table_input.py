@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UnitOptions:
-    """`--unit`, `--per-unit` and `--unit-file`, as they were typed."""
+    """`--unit`, `--per-unit` and the setting `unit_file`, as they were typed."""
 
     column: str | None = None
     rows: int | None = None
@@ -33,7 +33,7 @@ class UnitOptions:
         """Refuse, before anything is read, a unit of data without one, rows without a unit, and replace-one.
 
         Tables with a schema have units; so has `data`, where it is named, in a `.npz` file, a pattern of them, tar
-        shards, or a folder of images with `--unit-file`.
+        shards, or a folder of images with its `unit_file`.
         """
         from privot.errors import UsageError
         from privot.guarantee import Adjacency
@@ -43,15 +43,15 @@ class UnitOptions:
             if self.rows is not None:
                 raise UsageError("--per-unit bounds the rows of a unit: name its column with --unit.")
             if self.file is not None:
-                raise UsageError("--unit-file says whose the images of a folder are: name its column with --unit.")
+                raise UsageError("--set unit_file says whose the images of a folder are: name its column with --unit.")
             return
         _ = self.unit
         if self.file is not None and not images:
-            raise UsageError("--unit-file says whose the images of a folder are: leave it out for other data.")
+            raise UsageError("--set unit_file says whose the images of a folder are: leave it out for other data.")
         if images and self.file is None:
             raise UsageError(
-                "A folder of images does not say whose an image is: give --unit-file FILE, a CSV file with the columns "
-                f"file_name and {self.column}."
+                "A folder of images does not say whose an image is: give --set unit_file=FILE, a CSV file with the "
+                f"columns file_name and {self.column}."
             )
         if schema is None and not images and not _has_units(data):
             arrays = ", or give a .npz file and name an array" if data else ""
@@ -212,8 +212,8 @@ def kind_for(data: str, codec: TableCodec | None) -> str | None:
 
 
 def check_spreadsheet_safe(kind: str | None) -> None:
-    """Refuse --spreadsheet-safe, before anything is paid, unless the synthetic file is a CSV table."""
+    """Refuse what is safe for spreadsheets, before anything is paid, unless the synthetic file is a CSV table."""
     from privot.errors import UsageError
 
     if kind is None or not kind.startswith(".csv"):
-        raise UsageError("--spreadsheet-safe works for CSV tables with a schema only: leave it out.")
+        raise UsageError("--set spreadsheet_safe works for CSV tables with a schema only: leave it out.")

@@ -103,7 +103,8 @@ def _images(s: Settings, ledger: Path | None) -> tuple[Any, Any, list[str], str]
         raise UsageError(f"Columns must be the pixels of a square image, like 784 = 28·28, got {s.columns}.")
     facts = facts_of(s, s.columns, classes=s.classes)
     made = Synthesizer(s.epsilon, s.delta, shape=(side, side), low=0.0, high=255.0, records=s.records)
-    options = {"classes": s.classes, "shape": f"{side},{side}", "range": "0,255", "records": s.records, **_terms(s)}
+    options = {"classes": s.classes, "shape": f"{side},{side}", "range": "0,255", **_terms(s)}
+    options["set"] = f"records={s.records}"
     command = ["privot", "synth", "images.npz", *words(options), "--out", "synthetic"]
     held = ['"images.npz"', f"classes={s.classes}", f"shape=({side}, {side})", "clip=1.0"]
     made_of = [plain(s.epsilon), plain(s.delta), f"shape=({side}, {side})", "low=0", "high=255", f"records={s.records}"]

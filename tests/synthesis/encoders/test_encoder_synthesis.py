@@ -196,7 +196,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def words(data: Path, out: Path, *more: str) -> list[str]:
-    terms = "--epsilon 5 --delta 1e-5 --adjacency add-remove --device cpu --seed 1 --steps 2 --samples 10".split()
+    terms = "--epsilon 5 --delta 1e-5 --adjacency add-remove --device cpu --seed 1 --set steps=2 --samples 10".split()
     return [
         "synth", str(data), *terms, "--shape", "8,8", "--range", "0,1", "--classes", "3", "--out", str(out),
         *more,
@@ -205,7 +205,7 @@ def words(data: Path, out: Path, *more: str) -> list[str]:
 
 def test_the_command_takes_an_encoder_and_asks_for_it_again(data: Path, tmp_path: Path, capsys: Any) -> None:
     path, out = saved(honest(), tmp_path, "export"), tmp_path / "out"
-    given = ["--encoder", str(path), "--encoder-range", "-1,1", "--encoder-size", "12"]
+    given = ["--encoder", str(path), "--set", "encoder_range=-1,1", "--set", "encoder_size=12"]
     assert run(words(data, out, *given, "--json")) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["guarantee"]["standing"] == "proven"
@@ -235,9 +235,9 @@ def test_the_command_refuses_encoders_before_a_ledger_is_made(data: Path, tmp_pa
         (["--encoder", str(scripted(honest(), tmp_path))], 3, "TorchScript"),
         (["--encoder", str(tmp_path / "list.pt")], 3, "torch.save"),
         (["--encoder", str(tmp_path / "absent.pt")], 3, "cannot be read"),
-        (["--encoder-range", "0,1"], 2, "--encoder"),
-        (["--encoder", str(saved(honest(), tmp_path)), "--encoder-range", "1"], 2, "--encoder-range"),
-        (["--encoder", str(saved(honest(), tmp_path)), "--encoder-size", "0"], 2, "1 to 1024"),
+        (["--set", "encoder_range=0,1"], 2, "--encoder"),
+        (["--encoder", str(saved(honest(), tmp_path)), "--set", "encoder_range=1"], 2, "--set encoder_range"),
+        (["--encoder", str(saved(honest(), tmp_path)), "--set", "encoder_size=0"], 2, "1 to 1024"),
     ):
         assert run(words(data, tmp_path / "out", *given)) == code
         assert said in capsys.readouterr().err

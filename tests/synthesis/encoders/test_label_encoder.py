@@ -106,8 +106,8 @@ def test_both_encoders_are_assumed_kept_and_needed(
     done.save(model)
     assert (model / ENCODER).read_bytes() == both[1].content
     page = write_report(model).read_text()
-    assert "--encoder FILE --encoder-range 0,1 --encoder-size 8" in page
-    assert "--label-encoder FILE --label-encoder-range 0,1 --label-encoder-size 8" in page
+    assert "--encoder FILE --set encoder_range=0,1 --set encoder_size=8" in page
+    assert "--set label_encoder=FILE --set label_encoder_range=0,1 --set label_encoder_size=8" in page
     monkeypatch.setattr(public_encoder, "_LOADED", {})
     assert np.array_equal(Synthesizer.load(model).sample(30, seed=1)[1], y)
 
@@ -232,7 +232,7 @@ def folder(both: tuple[PublicEncoder, PublicEncoder], tmp_path_factory: pytest.T
 
 
 def test_the_command_on_the_page_has_every_digit(folder: Path) -> None:
-    assert "--label-encoder-range=-0.9921875,16777215" in write_report(folder).read_text().replace("range ", "range=")
+    assert "--set label_encoder_range=-0.9921875,16777215" in write_report(folder).read_text()
 
 
 def test_an_encoder_for_labels_is_refused_where_nothing_is_labelled_by_codes(
@@ -278,19 +278,19 @@ def test_the_command_takes_an_encoder_for_labels_and_asks_for_it_again(tmp_path:
     for path, encoder in zip(paths, (first, second), strict=True):
         path.write_bytes(encoder.content)
     words = ["synth", str(data), "--epsilon", "8", "--delta", "1e-5", "--adjacency", "add-remove", "--classes", "2"]
-    words += ["--shape", "16,16,3", "--range", "0,1", "--samples", "40", "--steps", "2", "--device", "cpu"]
-    words += ["--encoder", str(paths[0]), "--encoder-size", "8", "--seed", "1", "--out", str(out)]
-    named = ["--label-encoder", str(paths[1]), "--label-encoder-size", "8"]
-    assert run([*words, "--label-encoder-size", "8"]) == 2
-    assert "--label-encoder-range and --label-encoder-size describe an encoder" in capsys.readouterr().err
-    assert run([*words, "--label-encoder", str(tmp_path / "absent.pt2")]) == 3
+    words += ["--shape", "16,16,3", "--range", "0,1", "--samples", "40", "--set", "steps=2", "--device", "cpu"]
+    words += ["--encoder", str(paths[0]), "--set", "encoder_size=8", "--seed", "1", "--out", str(out)]
+    named = ["--set", f"label_encoder={paths[1]}", "--set", "label_encoder_size=8"]
+    assert run([*words, "--set", "label_encoder_size=8"]) == 2
+    assert "label_encoder_range and label_encoder_size describe an encoder" in capsys.readouterr().err
+    assert run([*words, "--set", f"label_encoder={tmp_path / 'absent.pt2'}"]) == 3
     assert not out.exists()
     with killed_at("privot.synthesis.methods.after_training_steps.tuned_head"):
         run([*words, *named])
     capsys.readouterr()
-    with_first = ["--encoder", str(paths[0]), "--encoder-size", "8"]
+    with_first = ["--encoder", str(paths[0]), "--set", "encoder_size=8"]
     assert run(["synth", "--resume", "--out", str(out), *with_first]) == 2
-    assert "type --label-encoder FILE again" in capsys.readouterr().err
+    assert "type --set label_encoder=FILE again" in capsys.readouterr().err
     assert run(["synth", "--resume", "--out", str(out), *with_first, *named, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert {assumption(first), assumption(second)} <= set(answer["guarantee"]["assumptions"])

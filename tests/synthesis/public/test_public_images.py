@@ -174,7 +174,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def words(data: Path, out: Path, *more: str) -> list[str]:
-    terms = "--epsilon 5 --delta 1e-5 --adjacency add-remove --device cpu --seed 1 --steps 2 --samples 10".split()
+    terms = "--epsilon 5 --delta 1e-5 --adjacency add-remove --device cpu --seed 1 --set steps=2 --samples 10".split()
     facts = ["--shape", "8,8", "--range", "0,1", "--classes", "3", "--out", str(out)]
     return ["synth", str(data), *terms, *facts, *more]
 
@@ -183,7 +183,7 @@ def test_the_command_takes_public_images_and_asks_for_them_again(data: Path, tmp
     x, y = bars(60, 9)
     path, out = tmp_path / "public.npz", tmp_path / "out"
     np.savez(path, x=x.reshape(-1, *BARS), y=y)
-    assert run(words(data, out, "--public", str(path), "--json")) == 0
+    assert run(words(data, out, "--set", f"public={path}", "--json")) == 0
     answer = json.loads(capsys.readouterr().out)
     digest = PublicImages(x, y).digest
     assert f"the public images with SHA-256 {digest} hold none of these records" in answer["guarantee"]["assumptions"]
@@ -193,11 +193,11 @@ def test_the_command_takes_public_images_and_asks_for_them_again(data: Path, tmp
     assert digest in (out / "report.html").read_text()
     # what only job.json says to be public is not read
     assert run(["synth", "--resume", "--out", str(out)]) == 2
-    assert "type --public FILE again" in capsys.readouterr().err
+    assert "type --set public=FILE again" in capsys.readouterr().err
     np.savez(tmp_path / "other.npz", x=x[:30].reshape(-1, *BARS), y=y[:30])
-    assert run(["synth", "--resume", "--out", str(out), "--public", str(tmp_path / "other.npz")]) == 2
+    assert run(["synth", "--resume", "--out", str(out), "--set", f"public={tmp_path / 'other.npz'}"]) == 2
     assert "another public" in capsys.readouterr().err
-    assert run(["synth", "--resume", "--out", str(out), "--public", str(path)]) == 0
+    assert run(["synth", "--resume", "--out", str(out), "--set", f"public={path}"]) == 0
     with Ledger.open(data.with_name("data.npz.ledger")) as book:
         assert len(book.entries()) == 1
 
@@ -218,7 +218,7 @@ def test_the_command_refuses_public_images_before_a_ledger_is_made(data: Path, t
         (["data.npz"], 2, "the records themselves"),
         (["few.npy", "--method", "sinkhorn"], 2, "--method embedding"),
     ):
-        assert run(words(data, tmp_path / "out", "--public", str(tmp_path / given[0]), *given[1:])) == code
+        assert run(words(data, tmp_path / "out", "--set", f"public={tmp_path / given[0]}", *given[1:])) == code
         assert said in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
         assert not list(tmp_path.glob("*.ledger"))

@@ -141,7 +141,7 @@ def test_what_is_saved_draws_the_same_and_damage_is_found(fitted: Synthesizer, t
         assert "SECRET" not in (tmp_path / name).read_text(encoding="utf-8")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "one patient_id, at most 6 rows" in page
-    assert "--child visits.csv" in page
+    assert "visits.csv --schema SCHEMA.json --schema visits.json" in page
     assert "children of one parent have no order" in page
     again = Synthesizer.load(tmp_path).sample(50, seed=9)
     assert list(again["visits"]["cost"]) == list(fitted.sample(50, seed=9)["visits"]["cost"])

@@ -90,7 +90,7 @@ def test_a_dry_run_of_a_table_tells_before_paying(table: Path, capsys: pytest.Ca
     assert run([*words, "--adjacency", "add-remove", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [e["records"] for e in found["errors"]] == [1_000, 10_000, 100_000]
-    assert run([*words, "--adjacency", "add-remove", "--records", "200"]) == 0
+    assert run([*words, "--adjacency", "add-remove", "--set", "records=200"]) == 0
     shown = capsys.readouterr()
     assert "drowned" in shown.out
     assert "noise drowns columns a, b, c" in shown.err

@@ -47,7 +47,8 @@ _EXACT = "`privot compare A B --method exact`"
 _DP_SWD = f"`privot compare A B --method dp-swd --clip 1 --epsilon 10 {_TERMS}`"
 _IMAGES = "--epsilon 10 --delta 1e-5 --shape 28,28 --range 0,255 --out DIR"
 _FEATURES = (
-    "`privot adapt SOURCE TARGET --method sliced --network features --epsilon 10 --delta 1e-3 --range 0,6 --out DIR`"
+    "`privot adapt SOURCE TARGET --method sliced --set network=features --epsilon 10 --delta 1e-3 --range 0,6 "
+    "--out DIR`"
 )
 _SLICED = f"`privot synth DATA --method sliced --adjacency replace-one {_IMAGES}`"
 _SINKHORN = f"`privot synth DATA --method sinkhorn --adjacency replace-one {_IMAGES}`"
@@ -142,8 +143,9 @@ _SWD_ITEMS = (
         DP_SWD,
         "Section 8.5.2",
         "networks of adaptation",
-        command=f"`privot adapt SOURCE TARGET --method sliced --network digits {_IMAGES}`",
-        verdict="as described for digits and Office-31 (`--network features`); VisDA's has 100 units in place of 50",
+        command=f"`privot adapt SOURCE TARGET --method sliced --set network=digits {_IMAGES}`",
+        verdict="as described for digits and Office-31 (`--set network=features`); VisDA's has 100 units in place of "
+        "50",
     ),
     PaperItem(DP_SWD, "Table 3, section 8.5.3", "generator of grey images", "dp-swd-table-3"),
     PaperItem(DP_SWD, "Table 4", "σ of every experiment", "dp-swd-table-4"),
@@ -360,8 +362,9 @@ _TRIANGLE_ITEMS = (
         "Algorithm 1, section 4.2",
         "TriangleWad",
         command=_TRIANGLE,
-        verdict="corrected: the factor is 1 − t on W_p, not t^p (`--factor published`); step 7 is `--federated`; "
-        "defence data of each side's own `--secret --defence random`; unproven, records come back",
+        verdict="corrected: the factor is 1 − t on W_p, not t^p (`--set factor=published`); step 7 is "
+        "`--set federated=yes`; "
+        "defence data of each side's own `--set secret=yes --set defence=random`; unproven, records come back",
     ),
     *_by(
         TRIANGLE_WAD,

@@ -10,6 +10,7 @@ import typer
 from privot.cli.parsing import options as shared
 from privot.cli.parsing.option_combinations import check_together
 from privot.cli.parsing.options import AsJson, Device, LedgerFile, NewRecords, OptionalDelta, OptionalEpsilon, OutFolder
+from privot.cli.parsing.settings import SETTINGS
 from privot.cli.printing.answers import print_facts, print_json
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ def adapt(
     ask: Annotated[
         Path | None, typer.Option(help="In place of TARGET: write a request for its holder to answer.")
     ] = None,
-    records: Annotated[int | None, typer.Option(help="With --ask: public number of target records.")] = None,
+    records: Annotated[
+        int | None,
+        typer.Option(metavar="N", rich_help_panel=SETTINGS, help="With --ask: public number of target records."),
+    ] = None,
     answer: Annotated[
         Path | None, typer.Option(help="In place of TARGET: train the job in OUT on the answer to its request.")
     ] = None,
@@ -56,7 +60,12 @@ def adapt(
     unit: shared.UnitColumn = None,
     per_unit: shared.RowsPerUnit = None,
     unit_file: shared.UnitFile = None,
-    network: Annotated[str | None, typer.Option(help="Network: digits, features, or package.module:function.")] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", rich_help_panel=SETTINGS, help="Network: digits, features, or package.module:function."
+        ),
+    ] = None,
     classes: shared.Classes = None,
     shape: shared.Shape = None,
     value_range: shared.ValueRange = None,
@@ -80,7 +89,8 @@ def adapt(
     If TARGET may not leave its machine: --ask writes a request, privot answer answers it there, and --answer trains.
 
     Examples: privot adapt mnist.npz usps.npz --epsilon 1 --delta 1e-5 --shape 28,28 --range 0,255 --out usps-model;
-    privot adapt mnist.npz --ask request.json --records 7291 --epsilon 1 --delta 1e-5 --range 0,255 --out usps-model;
+    privot adapt mnist.npz --ask request.json --set records=7291 --epsilon 1 --delta 1e-5 --range 0,255 --out
+    usps-model;
     privot adapt mnist.npz --answer usps.release --out usps-model;
     privot adapt public.csv private.csv --schema schema.json --epsilon 1 --delta 1e-5 --out model;
     privot adapt public.csv private.csv --schema schema.json --unit patient_id --per-unit 5 --epsilon 1 --delta 1e-5

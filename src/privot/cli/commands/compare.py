@@ -9,6 +9,7 @@ import typer
 
 from privot.cli.parsing import options as shared
 from privot.cli.parsing.options import AsJson, Chart, Classes, LedgerFile, NewRecords, PublicSeed, Shape
+from privot.cli.parsing.settings import SETTINGS
 from privot.cli.printing.answers import number, print_facts, print_json
 
 if TYPE_CHECKING:
@@ -39,17 +40,33 @@ def compare(
     reg: Annotated[float, typer.Option(help="Regularisation divided by the mean cost (sinkhorn).")] = 0.05,
     most: Annotated[int, typer.Option(help="Largest number of records per side (not sliced).")] = 2000,
     seed: PublicSeed = 0,
-    rounds: Annotated[int, typer.Option(help="Number of rounds of FedWad. Default: 20.")] = 20,
-    share: Annotated[str, typer.Option("--t", help="Interpolation parameter: a number, or random (fedwad).")] = "",
-    defence: Annotated[str, typer.Option(help="Defence points: constant or random (triangle).")] = "constant",
+    rounds: Annotated[
+        int, typer.Option(rich_help_panel=SETTINGS, help="Number of rounds of FedWad. Default: 20.")
+    ] = 20,
+    share: Annotated[
+        str,
+        typer.Option("--t", rich_help_panel=SETTINGS, help="Interpolation parameter: a number, or random (fedwad)."),
+    ] = "",
+    defence: Annotated[
+        str, typer.Option(rich_help_panel=SETTINGS, help="Defence points: constant or random (triangle).")
+    ] = "constant",
     factor: Annotated[
-        str | None, typer.Option(help="Divisor: corrected (1 - t) or published (t to the p; wrong) (triangle).")
+        str | None,
+        typer.Option(
+            rich_help_panel=SETTINGS, help="Divisor: corrected (1 - t) or published (t to the p; wrong) (triangle)."
+        ),
     ] = None,
     secret: Annotated[
-        bool, typer.Option("--secret", help="Each side draws its own defence points (triangle).")
+        bool,
+        typer.Option("--secret", rich_help_panel=SETTINGS, help="Each side draws its own defence points (triangle)."),
     ] = False,
     federated: Annotated[
-        bool, typer.Option("--federated", help="Compare the interpolants by FedWad, not directly (triangle).")
+        bool,
+        typer.Option(
+            "--federated",
+            rich_help_panel=SETTINGS,
+            help="Compare the interpolants by FedWad, not directly (triangle).",
+        ),
     ] = False,
     trust: shared.Trust = None,
     words: shared.WordVectorFile = None,

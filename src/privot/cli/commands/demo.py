@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.parsing.options import AsJson, Delta, Epsilon, TrainingSteps
+from privot.cli.parsing.options import AsJson, Delta, Epsilon
 from privot.cli.printing import browser
 from privot.cli.printing.answers import print_json
 
@@ -21,7 +21,7 @@ def demo(
     out: Annotated[Path | None, typer.Option(help="Output folder. Default: a new one under out/.")] = None,
     epsilon: Epsilon = 3.0,
     delta: Delta = 1e-5,
-    steps: TrainingSteps = None,
+    steps: Annotated[int | None, typer.Option(help="Training steps; chosen from the data's size if omitted.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell a story of two clinics on invented patients and built-in digits, in two minutes, at ε = 3 in all.

@@ -9,6 +9,7 @@ import typer
 
 from privot.cli.parsing import options as shared
 from privot.cli.parsing.options import AsJson, Device, Epsilon, LedgerFile, NewRecords, OutFolder
+from privot.cli.parsing.settings import SETTINGS
 from privot.cli.printing.answers import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
@@ -24,26 +25,47 @@ _OPEN_OPTIONS = {
 def synth(
     context: typer.Context,
     data: Annotated[
-        str,
+        list[str],
         typer.Argument(
             metavar="DATA",
             help="A file (.npz, .npy, .csv, .csv.gz, IDX; .parquet with --schema), images by class, digits; a folder "
-            "or pattern of tables or tar shards, an fsspec address, duckdb:// or postgresql://.",
+            "or pattern of tables or tar shards, an fsspec address, duckdb:// or postgresql://. After a table, the "
+            "tables of its rows' children, such as visits.",
         ),
     ],
     epsilon: Epsilon,
     out: OutFolder,
     delta: shared.OptionalDelta = None,
     adjacency: shared.OptionalNeighbours = None,
-    schema: shared.SchemaFile = None,
-    unit: shared.UnitColumn = None,
-    per_unit: shared.RowsPerUnit = None,
+    schema: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Public schema of a table (.json, .toml), one for each in DATA; see privot schema.",
+        ),
+    ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Protect everything of one value in this column (of .npz: array), such as a patient; the column that "
+            "links related tables.",
+        ),
+    ] = None,
+    per_unit: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="N",
+            help="Rows of one unit that take part, at most. Default: 1; of each table of children 5.",
+        ),
+    ] = None,
     unit_file: shared.UnitFile = None,
-    child: shared.ChildFile = None,
-    child_schema: shared.ChildSchema = None,
-    parent_key: shared.KeyColumn = None,
-    per_parent: shared.ChildrenPerParent = None,
-    orphans: shared.Orphans = None,
+    orphans: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORD", rich_help_panel=SETTINGS, help="Children without a parent: refuse (default) or drop."
+        ),
+    ] = None,
     method: Annotated[
         str, typer.Option(help="Method: embedding, sinkhorn, sliced or sinkhorn-parameters.")
     ] = "embedding",
@@ -67,35 +89,60 @@ def synth(
     dry_run: shared.DryRun = False,
     shape: shared.Shape = None,
     value_range: shared.ValueRange = None,
-    records: Annotated[int | None, typer.Option(help="Approximate number of records, if that is public.")] = None,
+    records: Annotated[
+        int | None,
+        typer.Option(metavar="N", rich_help_panel=SETTINGS, help="Approximate number of records, if that is public."),
+    ] = None,
     samples: Annotated[int, typer.Option(help="Number of synthetic records.")] = 10_000,
     spreadsheet_safe: shared.SpreadsheetSafe = False,
-    steps: shared.TrainingSteps = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", rich_help_panel=SETTINGS, help="Training steps; chosen from the data's size if omitted."
+        ),
+    ] = None,
     set_: shared.Settings = None,
     encoder: shared.EncoderFile = None,
     encoder_range: Annotated[
         str | None,
-        typer.Option(metavar="LOW,HIGH", help="What the encoder takes for black and white. Default: 0,1."),
+        typer.Option(
+            metavar="LOW,HIGH",
+            rich_help_panel=SETTINGS,
+            help="What the encoder takes for black and white. Default: 0,1.",
+        ),
     ] = None,
     encoder_size: Annotated[
-        int | None, typer.Option(metavar="N", help="Side of the images that the encoder takes. Default: DATA's own.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            rich_help_panel=SETTINGS,
+            help="Side of the images that the encoder takes. Default: DATA's own.",
+        ),
     ] = None,
     label_encoder: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
+            rich_help_panel=SETTINGS,
             help="Another public network, whose codes label samples of colour images in place of the encoder's.",
         ),
     ] = None,
     label_encoder_range: Annotated[
-        str | None, typer.Option(metavar="LOW,HIGH", help="What it takes for black and white. Default: 0,1.")
+        str | None,
+        typer.Option(
+            metavar="LOW,HIGH", rich_help_panel=SETTINGS, help="What it takes for black and white. Default: 0,1."
+        ),
     ] = None,
     label_encoder_size: Annotated[
-        int | None, typer.Option(metavar="N", help="Side of the images that it takes. Default: DATA's own.")
+        int | None,
+        typer.Option(
+            metavar="N", rich_help_panel=SETTINGS, help="Side of the images that it takes. Default: DATA's own."
+        ),
     ] = None,
     public: shared.PublicFile = None,
     clip: Annotated[
-        float | None, typer.Option(help="Norm bound per record (sliced). Default: 0.35·√columns·range.")
+        float | None,
+        typer.Option(rich_help_panel=SETTINGS, help="Norm bound per record (sliced). Default: 0.35·√columns·range."),
     ] = None,
     allow_unproven: shared.AllowUnproven = False,
     open_: shared.OpenData = False,
@@ -109,16 +156,16 @@ def synth(
     privot synth census.csv --schema schema.json --epsilon 1 --delta 1e-6 --adjacency add-remove --out census-synth;
     privot synth visits.csv --schema schema.json --unit patient_id --per-unit 5 --epsilon 1 --delta 1e-6 --adjacency
     add-remove --out visits-synth;
-    privot synth patients.csv --schema patients.json --child visits.csv --child-schema visits.json --parent-key
-    patient_id --epsilon 1 --delta 1e-6 --adjacency add-remove --out clinic-synth;
+    privot synth patients.csv visits.csv --schema patients.json --schema visits.json --unit patient_id --epsilon 1
+    --delta 1e-6 --adjacency add-remove --out clinic-synth;
     privot synth scans --classes rare,common --shape 28,28 --range 0,255 --epsilon 1 --delta 1e-5 --adjacency add-remove
     --out scans-synth
 
     Data that do not fit in memory: privot synth 'visits/*.parquet' --schema schema.json … --dry-run, then without it;
     privot synth postgresql://host/db --query 'SELECT …' --schema schema.json --ledger visits.ledger ….
 
-    To resume an interrupted job: privot synth --resume --out DIR. Only --encoder, --label-encoder and --public have to
-    be repeated.
+    To resume an interrupted job: privot synth --resume --out DIR. Only --encoder, and the settings label_encoder and
+    public, have to be repeated.
 
     Baselines without privacy, on open data: privot synth digits --method sliced --epsilon inf --open --out open-digits.
 
@@ -130,14 +177,16 @@ def synth(
     from privot.cli.running.synth_runs.related_job import RelatedJob
     from privot.cli.running.synth_runs.synth_job import SynthJob, synthesise
     from privot.cli.running.synth_runs.synth_options import SynthOptions
-    from privot.cli.table_input import UnitOptions
+    from privot.cli.table_input import NO_UNIT, UnitOptions
     from privot.errors import UsageError
 
     if is_open_run(epsilon, open_):
         refuse_others(context, _OPEN_OPTIONS)
+        if len(data) > 1:
+            raise UsageError("A baseline without privacy is of one data set: name one DATA.")
         return print_open(
             synth_open(
-                data, out, method=method, classes=classes, shape=shape, value_range=value_range, samples=samples,
+                data[0], out, method=method, classes=classes, shape=shape, value_range=value_range, samples=samples,
                 steps=steps, device=device, seed=seed,
             ),
             as_json,
@@ -145,16 +194,18 @@ def synth(
     if delta is None or adjacency is None:
         missing = "--delta" if delta is None else "--adjacency"
         raise UsageError(f"Missing option '{missing}': --epsilon, --delta and --adjacency are all stated.")
+    related = RelatedOptions.of(data, schema, unit, per_unit, orphans)
     options = SynthOptions(
-        data=data, epsilon=epsilon, delta=delta, adjacency=adjacency, out=out, schema=schema, method=method,
-        device=device, ledger=ledger, resume=resume, pay_again=pay_again, new_records=new_records, classes=classes,
-        shape=shape, value_range=value_range, records=records, samples=samples, spreadsheet_safe=spreadsheet_safe,
-        steps=steps, settings=set_, clip=clip, encoder=encoder, encoder_range=encoder_range, encoder_size=encoder_size,
+        data=data[0], epsilon=epsilon, delta=delta, adjacency=adjacency, out=out,
+        schema=schema[0] if schema else None, method=method, device=device, ledger=ledger, resume=resume,
+        pay_again=pay_again, new_records=new_records, classes=classes, shape=shape,
+        value_range=value_range, records=records, samples=samples, spreadsheet_safe=spreadsheet_safe, steps=steps,
+        settings=set_, clip=clip, encoder=encoder, encoder_range=encoder_range, encoder_size=encoder_size,
         label_encoder=label_encoder, label_encoder_range=label_encoder_range, label_encoder_size=label_encoder_size,
         public=public, allow_unproven=allow_unproven, checkpoint=checkpoint, seed=seed,
         as_json=as_json, partitions=PartitionOptions(query, partitions, engine, scheduler, workers),
-        units=UnitOptions(unit, per_unit, unit_file),
-        related=RelatedOptions.of(child, child_schema, parent_key, per_parent, orphans),
+        units=NO_UNIT if related.children else UnitOptions(unit, per_unit[0] if per_unit else None, unit_file),
+        related=related,
     )  # fmt: skip
     job: type[SynthJob] = SynthJob
     if options.related.children:
@@ -165,7 +216,7 @@ def synth(
         return
     made = synthesise(context, options, job)
     if made is not None:
-        _print(made, data, out, samples, as_json)
+        _print(made, data[0], out, samples, as_json)
 
 
 def _print_dry_run(found: dict[str, Any], as_json: bool) -> None:
@@ -213,7 +264,7 @@ def _print_expected_errors(errors: list[dict[str, Any]], stated: bool) -> None:
     print_table(["column", "cells", *sizes], rows)
     print_facts([(f"noise, {what}", f"±{sigma:.4g} records") for what, sigma in first["noise"].items()])
     if not stated:
-        typer.echo("How many records there are is private under add-remove (--records N states about how many).")
+        typer.echo("How many records there are is private under add-remove (--set records=N states about how many).")
     for sentence in errors[0]["warnings"] if stated else []:
         typer.echo(f"Warning: {sentence}", err=True)
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from privot.cli.parsing.settings import spelled
 from privot.errors import UsageError, brief
 
 MAX_COUNT = 10**9
@@ -64,7 +65,7 @@ def _checked(callback: Callable[..., Any] | None) -> Callable[..., Any]:
 
 
 def _check(parameter: Any, value: Any) -> None:
-    name = parameter.opts[0] if parameter.param_type_name == "option" else str(parameter.name).upper()
+    name = spelled(parameter)
     if isinstance(value, bool):
         return
     if isinstance(value, int):

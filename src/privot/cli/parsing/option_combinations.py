@@ -6,6 +6,8 @@ from typing import Any
 
 import typer
 
+from privot.cli.parsing.settings import spelled
+
 _ALWAYS = {"source", "out", "device", "as_json"}
 _ASKING = {"ask", "records", "epsilon", "delta", "adjacency", "method", "network", "value_range", "settings"}
 _READING = {"classes", "shape"}
@@ -35,6 +37,4 @@ def _refuse(parameters: list[Any], where: str) -> None:
     from privot.errors import UsageError
 
     if parameters:
-        p = parameters[0]
-        shown = p.opts[0] if p.param_type_name == "option" else str(p.name).upper()
-        raise UsageError(f"{shown} cannot be combined {where}: leave it out.")
+        raise UsageError(f"{spelled(parameters[0])} cannot be combined {where}: leave it out.")

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from privot.cli.parsing.settings import SETTINGS
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Device = Annotated[str, typer.Option(help="Device: auto, cpu or cuda.")]
 
@@ -58,6 +60,7 @@ PublicFile = Annotated[
     typer.Option(
         "--public",
         metavar="FILE",
+        rich_help_panel=SETTINGS,
         help="Public images of any kind, none of them a record, of DATA's shape and range: .npz, .npy, IDX or a folder "
         "by class. Labels of DATA's classes help where noise is large; the report says what was used.",
     ),
@@ -76,36 +79,14 @@ UnitColumn = Annotated[
 UnitFile = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Of a folder of images: CSV with the columns file_name (path in it) and --unit's."
+        metavar="FILE",
+        rich_help_panel=SETTINGS,
+        help="Of a folder of images: CSV with the columns file_name (path in it) and --unit's.",
     ),
 ]
 RowsPerUnit = Annotated[
     int | None,
     typer.Option("--per-unit", metavar="N", help="Rows of one unit that take part, at most. Default: 1."),
-]
-ChildFile = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--child", metavar="FILE", help="Table of the children of DATA's rows, such as visits; may be repeated."
-    ),
-]
-ChildSchema = Annotated[
-    list[Path] | None,
-    typer.Option("--child-schema", metavar="FILE", help="Public schema of a --child, in the same order."),
-]
-KeyColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--parent-key", metavar="COLUMN", help="Column of DATA and every --child that links them; one key is protected."
-    ),
-]
-ChildrenPerParent = Annotated[
-    list[int] | None,
-    typer.Option("--per-parent", metavar="N", help="Children of one parent that take part, at most. Default: 5."),
-]
-Orphans = Annotated[
-    str | None,
-    typer.Option(metavar="WORD", help="Children without a parent: refuse (default) or drop."),
 ]
 WordVectorFile = Annotated[
     Path | None, typer.Option("--words", help="Public word vectors (.npz: words, vectors); the data are then texts.")
@@ -114,15 +95,34 @@ WordVectorFile = Annotated[
 # partitioned data
 Query = Annotated[str | None, typer.Option(metavar="SQL", help="SELECT whose rows are the records of a database.")]
 Partitions = Annotated[
-    int | None, typer.Option(metavar="N", help="Number of partitions of a query, by a hash of the row.")
+    int | None,
+    typer.Option(
+        metavar="N", rich_help_panel=SETTINGS, help="Number of partitions of a query, by a hash of the row. Default: 1."
+    ),
 ]
 EngineName = Annotated[
-    str | None, typer.Option("--engine", metavar="NAME", help="Engine for partitioned data: local (default) or dask.")
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        rich_help_panel=SETTINGS,
+        help="Engine for partitioned data: local (default) or dask.",
+    ),
 ]
 Scheduler = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="Running Dask scheduler: tcp://HOST:PORT or tls://HOST:PORT.")
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        rich_help_panel=SETTINGS,
+        help="Running Dask scheduler: tcp://HOST:PORT or tls://HOST:PORT.",
+    ),
 ]
-Workers = Annotated[int | None, typer.Option(help="Worker processes for partitioned data. Default: one per core.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", rich_help_panel=SETTINGS, help="Worker processes for partitioned data. Default: one per core."
+    ),
+]
 DryRun = Annotated[
     bool,
     typer.Option(
@@ -136,16 +136,18 @@ DryRun = Annotated[
 OutFolder = Annotated[Path, typer.Option(help="Output folder.")]
 Resume = Annotated[bool, typer.Option(help="Go on with the job in OUT without paying again, or start one.")]
 PayAgain = Annotated[bool, typer.Option(help="With --resume: pay again for a release that was lost.")]
-Checkpoint = Annotated[float, typer.Option(help="Seconds between checkpoints.")]
+Checkpoint = Annotated[
+    float, typer.Option(metavar="SECONDS", rich_help_panel=SETTINGS, help="Seconds between checkpoints.")
+]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change one setting; may be repeated.")
 ]
 Seed = Annotated[int | None, typer.Option(help="Seed of everything except the noise.")]
-TrainingSteps = Annotated[int | None, typer.Option(help="Training steps; chosen from the data's size if omitted.")]
 SpreadsheetSafe = Annotated[
     bool,
     typer.Option(
         "--spreadsheet-safe",
+        rich_help_panel=SETTINGS,
         help="In CSV tables, put an apostrophe before text that starts with = + - @, which spreadsheets may run.",
     ),
 ]

@@ -9,10 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from privot.cli.parsing.settings import as_typed, option_set
 from privot.errors import DataError, brief
 
 COMMANDS = ("synth", "adapt")
 KEY = "command"
+_FORMER = {"--child": "", "--child-schema": "--schema", "--parent-key": "--unit", "--per-parent": "--per-unit"}
+"""Options of jobs that were started before related tables were several DATA, by what states the same today."""
 """The field of `job.json` with the arguments and options of its command."""
 _NOT_KEPT = {
     "out", "resume", "pay_again", "new_records", "allow_unproven", "as_json", "ask", "answer", "trust", "dry_run",
@@ -85,13 +88,13 @@ def recalled(arguments: list[str], commands: Any) -> tuple[list[str], str]:
         for name in (*parameter.opts, *parameter.secondary_opts)
         if name.startswith("-")
     }
-    given, typed = _typed(arguments[at + 1 :], options)
+    given, typed = _typed(arguments[at + 1 :], options, command)
     out = Path(given.get("--out", ""))
     if not given.get("--out") or not (out / "job.json").exists():
         return arguments, ""
     # code that only a file names is not run, and what only a file says to be public is not: both are typed again
     entries = [entry for entry in _entries(out, options) if not _names_code(entry) and entry[0] != "--public"]
-    more = [word for entry in entries if entry[0] and entry[0] not in given for word in entry]
+    more = [word for e in entries if e[0] and e[0] not in given for word in as_typed(e, command)]
     values = [entry[1] for entry in entries if not entry[0]]
     # arguments have a fixed order: those that were not typed are the last ones
     rest = values[typed:]
@@ -132,7 +135,7 @@ def _first(arguments: list[str]) -> int | None:
     return next((at for at, word in enumerate(arguments) if word in COMMANDS), None)
 
 
-def _typed(words: list[str], options: dict[str, Any]) -> tuple[dict[str, str], int]:
+def _typed(words: list[str], options: dict[str, Any], command: Any) -> tuple[dict[str, str], int]:
     """The options that were typed with their last value, and how many arguments."""
     given: dict[str, str] = {}
     count, at = 0, 0
@@ -143,11 +146,11 @@ def _typed(words: list[str], options: dict[str, Any]) -> tuple[dict[str, str], i
             count += 1
         elif getattr(parameter, "is_flag", False):
             given[name] = ""
-        elif equals:
-            given[name] = value
         else:
-            given[name] = words[at + 1] if at + 1 < len(words) else ""
-            at += parameter.nargs
+            if not equals:
+                value = words[at + 1] if at + 1 < len(words) else ""
+                at += parameter.nargs
+            given[option_set(value, command) if name == "--set" else name] = value
         at += 1
     return given, count
 
@@ -161,10 +164,13 @@ def _entries(out: Path, options: dict[str, Any]) -> list[list[str]]:
     if not isinstance(entries, list) or len(entries) > _MAX_WORDS:
         raise wrong
     allowed = {name for name, parameter in options.items() if parameter.name not in _NOT_KEPT} | {""}
+    found = []
     for entry in entries:
         if not isinstance(entry, list) or not entry or not all(isinstance(word, str) for word in entry):
             raise wrong
+        entry = [_FORMER.get(entry[0], entry[0]), *entry[1:]]
         flag = entry[0] in options and getattr(options[entry[0]], "is_flag", False)
         if entry[0] not in allowed or len(entry) != (1 if flag else 2) or sum(map(len, entry)) > _MAX_LETTERS:
             raise wrong
-    return entries
+        found.append(entry)
+    return found

@@ -49,7 +49,7 @@ def _public_facts(x: Any, records: int | None) -> Facts:
     from privot.mechanisms.mechanism import Facts
 
     if records is None or records < 2:
-        raise UsageError("The number of target records is public and must be stated: give --records N, at least 2.")
+        raise UsageError("The number of target records is public and must be stated: give --set records=N, at least 2.")
     return Facts(x.shape[1], records, 1.0, Adjacency.REPLACE_ONE)
 
 

@@ -59,12 +59,12 @@ class TriangleOptions:
         from privot.errors import UsageError
 
         if method != "triangle":
-            given = {"--factor": self.factor is not None, "--secret": self.secret, "--federated": self.federated}
+            given = {"factor": self.factor is not None, "secret": self.secret, "federated": self.federated}
             for option in (name for name, is_given in given.items() if is_given):
-                raise UsageError(f"{option} works with --method triangle only, and this is {method}.")
+                raise UsageError(f"--set {option} works with --method triangle only, and this is {method}.")
             return {}
         if self.secret and defence != "random":
-            raise UsageError("--secret means that each side draws its own points: add --defence random.")
+            raise UsageError("--set secret=yes means that each side draws its own points: add --set defence=random.")
         return {"factor": self.factor or "corrected", "shared": not self.secret, "federated": self.federated}
 
 

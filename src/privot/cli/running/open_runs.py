@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 from privot.cli.ledgers import refuse_guarded
+from privot.cli.parsing.settings import spelled
 from privot.cli.parsing.typed_values import read_pair
 from privot.cli.records import read_records, stated
 
@@ -47,8 +48,9 @@ def refuse_others(context: typer.Context, allowed: set[str]) -> None:
         name = str(parameter.name)
         source = context.get_parameter_source(name)
         if name not in allowed and source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT"):
-            shown = parameter.opts[0] if parameter.param_type_name == "option" else name.upper()
-            raise UsageError(f"{shown} has no meaning with --epsilon inf: nothing is protected, and nobody pays.")
+            raise UsageError(
+                f"{spelled(parameter)} has no meaning with --epsilon inf: nothing is protected, and nobody pays."
+            )
 
 
 def adapt_open(

@@ -285,26 +285,27 @@ def _command(guarantee: Guarantee, params: Mapping[str, Any], learned: Mapping[s
             words += ["--classes", ",".join(str(name) for name in params["class_names"])]
         elif learned.get("labels"):
             words += ["--classes", str(int(learned["generator"]["classes"]))]
-        words += ["--records", str(int(params["records"]))] if params.get("records") else []
-    words += ["--public", "FILE"] if params.get("public") else []
+        words += ["--set", f"records={int(params['records'])}"] if params.get("records") else []
+    words += ["--set", "public=FILE"] if params.get("public") else []
     for name in ("encoder", "label_encoder"):
-        words += _encoder_words(f"--{name.replace('_', '-')}", params.get(name))
-    if guarantee.unit is not None:
+        words += _encoder_words(name, params.get(name))
+    if guarantee.unit is not None and not _is_related(params):
         words += ["--unit", guarantee.unit.name, "--per-unit", str(guarantee.unit.rows)]
     for name, value in (params.get("options") or {}).items():
         words += ["--set", f"{name}={value}"]
     return clean(shlex.join([*words, "--out", "DIR"]), 2000)
 
 
-def _encoder_words(option: str, given: Any) -> list[str]:
+def _encoder_words(name: str, given: Any) -> list[str]:
     """The options that name a public encoder, as its `to_dict` describes it; the file is the user's to name."""
     if given is None:
         return []
     low, high = given["range"]
-    size = [] if given["size"] is None else [f"{option}-size", str(int(given["size"]))]
+    size = [] if given["size"] is None else ["--set", f"{name}_size={int(given['size'])}"]
     # every digit: with another range it is another network
     ends = ",".join(repr(float(end)).removesuffix(".0") for end in (low, high))
-    return [option, "FILE", f"{option}-range", ends, *size]
+    file = ["--encoder", "FILE"] if name == "encoder" else ["--set", f"{name}=FILE"]
+    return [*file, "--set", f"{name}_range={ends}", *size]
 
 
 def _labelled(labeller: Any) -> str:

@@ -42,7 +42,7 @@ def warn_of_noise(options: SynthOptions, design: Any, records: int | None) -> No
         sized = f" Features and generator are made for {ASSUMED_RECORDS:,} records until then."
         typer.echo(
             f"At ε = {o.epsilon:g} {hidden}; how many there are is private under add-remove and not looked at "
-            "(--records N states about how many, if that is public)."
+            "(--set records=N states about how many, if that is public)."
             f"{sized if isinstance(getattr(design, 'mechanism', None), MeanEmbedding) else ''}",
             err=True,
         )

@@ -1,4 +1,4 @@
-"""Reads the public images of `privot synth --public`; no record comes here, and nothing of it goes into a vault."""
+"""Reads the public images of `privot synth`; no record comes here, and nothing of it goes into a vault."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def read_public(options: SynthOptions, facts: StatedFacts) -> PublicImages | Non
     from privot.synthesis import PublicImages
 
     if options.method != "embedding" or options.schema is not None:
-        raise UsageError("--public works with images and --method embedding only: leave it out.")
+        raise UsageError("--set public works with images and --method embedding only: leave it out.")
     path = Path(options.public)
     if path.exists() and path.resolve() == Path(options.data).resolve():
-        raise UsageError("--public names the records themselves: give images that are public.")
+        raise UsageError("--set public names the records themselves: give images that are public.")
     if not path.is_dir():
         found = load(options.public)
         return PublicImages(found.x, found.y)

@@ -91,7 +91,7 @@ class SynthJob:
         o.units.check(o.schema, o.adjacency, o.data)
         self.codec: TableCodec | None = open_codec(o.schema, o.units)
         given: dict[str, Any] = {"--classes": o.classes, "--shape": o.shape, "--range": o.value_range}
-        given["--steps"] = o.steps
+        given["--set steps"] = o.steps
         self.known = BUILT_IN_FACTS.get(o.data, {}) if self.codec is None else table_facts(self.codec, given)
         settings = read_options(o.settings)
         if o.method != "embedding" and o.steps is not None:
@@ -398,14 +398,14 @@ class SynthJob:
             raise DataError(
                 f"The job in {job.folder} was not started by privot synth: go on with it in Python."
             ) from None
-        for name in ("encoder", "label_encoder"):
+        for name, option in {"encoder": "--encoder ", "label_encoder": "--set label_encoder="}.items():
             if found.get(name) is not None and self.params.get(name) is None:
                 raise UsageError(
-                    f"The job in {job.folder} was started with a public encoder: type --{name.replace('_', '-')} FILE "
-                    "again, with its range and size."
+                    f"The job in {job.folder} was started with a public encoder: type {option}FILE again, "
+                    " with its range and size."
                 )
         if found.get("public") is not None and "public" not in self.params:
-            raise UsageError(f"The job in {job.folder} was started with public images: type --public FILE again.")
+            raise UsageError(f"The job in {job.folder} was started with public images: type --set public=FILE again.")
         job.check_same({**self.params, **self.asked, "adjacency": str(self.adjacency)}, found)
 
     def _left_out(self) -> Sequence[int | str]:

@@ -68,21 +68,23 @@ def check_options(options: SynthOptions) -> None:
     if options.samples < 1:
         raise UsageError(f"--samples must be at least 1, got {options.samples}.")
     if not 0.0 <= options.checkpoint < float("inf"):
-        raise UsageError(f"--checkpoint must be a number of seconds, at least 0, got {options.checkpoint:g}.")
+        raise UsageError(f"--set checkpoint must be a number of seconds, at least 0, got {options.checkpoint:g}.")
     if options.clip is not None and options.method != "sliced":
-        raise UsageError("--clip works with --method sliced only: the other methods bound what they release.")
+        raise UsageError("--set clip works with --method sliced only: the other methods bound what they release.")
 
 
 def read_encoder(options: SynthOptions, name: str = "encoder") -> PublicEncoder | None:
     """The public encoder that the options name, if they do: "encoder", or "label_encoder"."""
     from privot.errors import UsageError
 
-    option = "--" + name.replace("_", "-")
     path, typed, size = (getattr(options, name + part) for part in ("", "_range", "_size"))
     if path is None:
         if typed is not None or size is not None:
-            raise UsageError(f"{option}-range and {option}-size describe an encoder: give its file with {option}.")
+            raise UsageError(
+                f"The settings {name}_range and {name}_size describe an encoder: give its file with "
+                f"{'--encoder' if name == 'encoder' else '--set label_encoder'}."
+            )
         return None
     from privot.synthesis import PublicEncoder
 
-    return PublicEncoder(path, size, (0.0, 1.0) if typed is None else read_pair(typed, f"{option}-range"))
+    return PublicEncoder(path, size, (0.0, 1.0) if typed is None else read_pair(typed, f"--set {name}_range"))

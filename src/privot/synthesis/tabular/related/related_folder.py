@@ -82,10 +82,10 @@ def facts_of(params: Mapping[str, Any]) -> list[list[str]]:
 def command_words(params: Mapping[str, Any]) -> list[str]:
     """The options that state the tables, as `privot synth` takes them."""
     codec = RelatedCodec.from_dict(params["codec"])
-    words = ["--schema", "SCHEMA.json"]
+    words = [*(f"{name}.csv" for name in codec.children), "--schema", "SCHEMA.json"]
     for name, most in zip(codec.children, codec.per_parent, strict=True):
-        words += ["--child", f"{name}.csv", "--child-schema", f"{name}.json", "--per-parent", str(most)]
-    return [*words, "--parent-key", codec.key]
+        words += ["--schema", f"{name}.json", "--per-unit", str(most)]
+    return [*words, "--unit", codec.key]
 
 
 LIMITS = (
