@@ -21,6 +21,7 @@ def on_the_line(x: np.ndarray, y: np.ndarray) -> float:
     return float(np.sqrt(np.mean((quantiles(x) - quantiles(y)) ** 2)))
 
 
+@pytest.mark.gate(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("sizes", [(80, 80), (80, 200)])
 def test_the_interval_covers_the_mean_distance_between_such_samples(sizes: tuple[int, int]) -> None:

@@ -192,6 +192,7 @@ def compare(some: Table, filtered: dict[str, Any], names: list[str], bound: floa
             assert abs(a.mean() - b.mean()) <= bound * b.std() * np.sqrt(1 / len(a) + 1 / len(b)), name
 
 
+@pytest.mark.gate(2)
 @pytest.mark.parametrize(
     ("where", "holds"),
     [
