@@ -100,7 +100,7 @@ def read_frame(seed: str) -> None:
         Column("a", "integer", 0, 9, missing=True), Column("a", "categorical", categories=("x", "y"), unknown="other"),
         Column("a", "date", "2020-01-01", "2021-01-01", missing=True), Column("a", "boolean", missing=True),
     ]  # fmt: skip
-    Vault.from_table(table, Schema((random.choice(kinds),)), adjacency="add-remove", budget=(1.0, 1e-5))
+    Vault.open(table, Schema((random.choice(kinds),)), adjacency="add-remove", budget=(1.0, 1e-5))
 
 
 def closed_pipe(*arguments: str) -> None:

@@ -20,6 +20,7 @@ from privot.cli import run
 from privot.common.privacy_unit import Unit
 from privot.data import load
 from privot.errors import DataError, UsageError
+from privot.kinds import Files, Images, Vectors
 from privot.ledger import Ledger
 from privot.mechanisms import MeanEmbedding
 from privot.noise import SystemNoise
@@ -28,7 +29,7 @@ from privot.synthesis.features.fourier import Fourier
 
 NAMES, SHAPE = ("healthy", "ill"), (4, 4)
 STATED: dict[str, Any] = {"classes": NAMES, "shape": SHAPE}
-TOLD: dict[str, Any] = {**STATED, "clip": 1.0, "adjacency": "add-remove", "budget": (9.0, 1e-6)}
+TOLD: dict[str, Any] = {"schema": Images(SHAPE, NAMES, clip=1.0), "adjacency": "add-remove", "budget": (9.0, 1e-6)}
 SECRET = "CHILD-"
 
 
@@ -148,7 +149,7 @@ def test_an_image_that_is_nobodys_is_refused_as_a_row_of_a_table_is(scans: Path,
     text = (scans / "units.csv").read_text().replace(f",{SECRET}3\n", f",{value}\n")
     (scans / "bad.csv").write_text(text)
     with pytest.raises(DataError, match="'child' has a missing value"):
-        Vault.open(scans, unit="child", unit_file=scans / "bad.csv", **TOLD)
+        Vault.open(Files(scans, unit_file=scans / "bad.csv"), unit="child", **TOLD)
 
 
 def test_a_link_may_be_the_image_of_another_unit_so_it_is_refused(scans: Path) -> None:
@@ -188,7 +189,11 @@ def test_a_unit_that_the_data_cannot_have_is_wrong_usage(scans: Path, tmp_path: 
         with pytest.raises(UsageError):
             load(path, **given)  # type: ignore[arg-type]
         with pytest.raises(UsageError):
-            Vault.open(path, clip=1.0, adjacency="add-remove", budget=(1.0, 1e-6), **given)  # type: ignore[arg-type]
+            Vault.open(
+                Files(path, unit_file=given.get("unit_file")),
+                Images(SHAPE, NAMES, clip=1.0) if path == scans else Vectors(clip=1.0),
+                unit=given.get("unit"), adjacency="add-remove", budget=(1.0, 1e-6),
+            )  # fmt: skip
 
 
 @pytest.mark.parametrize("planted", [1, 5, 500])
@@ -200,8 +205,8 @@ def test_a_child_moves_sums_by_at_most_what_is_charged(tmp_path: Path, planted: 
 
     def joint(place: Path, owned: list[Any]) -> tuple[np.ndarray, float]:
         scans = folder(place, [owned[number] for number in dice.permutation(len(owned))])
-        told = {**TOLD, "budget": (1e300, 0.5), "unit": "child", "per_unit": per_unit, "unit_file": scans / "units.csv"}
-        release = Vault.open(scans, **told, noise=NoNoise(SystemNoise())).release(
+        told = {**TOLD, "budget": (1e300, 0.5), "unit": Unit("child", per_unit)}
+        release = Vault.open(Files(scans, unit_file=scans / "units.csv"), noise=NoNoise(SystemNoise()), **told).release(
             mechanism, purpose="test", allow_unproven=True
         )
         assert release.guarantee.unit == Unit("child", per_unit)
@@ -220,31 +225,32 @@ def test_a_child_moves_sums_by_at_most_what_is_charged(tmp_path: Path, planted: 
 
 
 def test_one_ledger_has_one_unit_and_one_file_of_units(scans: Path, tmp_path: Path) -> None:
-    unit: dict[str, Any] = {"unit": "child", "unit_file": scans / "units.csv"}
+    owned = Files(scans, unit_file=scans / "units.csv")
     with Ledger.create(tmp_path / "a.ledger") as book:
-        Vault.open(scans, **TOLD, **unit, ledger=book)
-        Vault.open(scans, **TOLD, **unit, per_unit=3, ledger=book)
+        Vault.open(owned, ledger=book, unit="child", **TOLD)
+        Vault.open(owned, ledger=book, unit=Unit("child", 3), **TOLD)
         with pytest.raises(UsageError, match="protects one child"):
-            Vault.open(scans, **TOLD, ledger=book)
+            Vault.open(scans, ledger=book, **TOLD)
         text = (scans / "units.csv").read_text()
         (scans / "units.csv").write_text(text.replace(f"{SECRET}3", f"{SECRET}4"))
         with pytest.raises(UsageError, match="grouped otherwise"):
-            Vault.open(scans, **TOLD, **unit, ledger=book)
+            Vault.open(owned, ledger=book, unit="child", **TOLD)
 
 
 def test_a_budget_set_beforehand_is_for_records_with_or_without_labels(scans: Path) -> None:
-    unit: dict[str, Any] = {"unit": "child", "unit_file": scans / "units.csv"}
+    owned = Files(scans, unit_file=scans / "units.csv")
     asked = ["--data", str(scans), "--epsilon", "9", "--delta", "1e-6", "--adjacency", "add-remove", "--shape", "4,4"]
     asked += ["--unit", "child", "--set", f"unit_file={scans / 'units.csv'}"]
     for name, classes in (("with", ["--classes", ",".join(NAMES)]), ("without", [])):
         assert run(["ledger", "init", str(scans / f"{name}.ledger"), *asked, *classes]) == 0
         with Ledger.open(scans / f"{name}.ledger") as book:
             for stated in (NAMES, 0):
+                told = {**TOLD, "schema": Images(SHAPE, stated, clip=1.0), "unit": "child"}
                 if (stated == 0) == (classes == []):
-                    Vault.open(scans, **{**TOLD, "classes": stated}, **unit, ledger=book)
+                    Vault.open(owned, ledger=book, **told)
                     continue
                 with pytest.raises(UsageError, match="or other labels"):
-                    Vault.open(scans, **{**TOLD, "classes": stated}, **unit, ledger=book)
+                    Vault.open(owned, ledger=book, **told)
     # without a unit labels do not matter, so there is nothing to state
     assert run(["ledger", "init", str(scans / "c.ledger"), *asked[:-4], "--classes", "healthy,ill"]) == 2
 

@@ -613,7 +613,7 @@ def test_bad_clips_are_refused(clip: Any) -> None:
 
 
 def test_clip_and_adjacency_have_no_default() -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(UsageError, match="clip must be a number"):
         Vault(X, adjacency=R, budget=WIDE)
     with pytest.raises(TypeError):
         Vault(X, clip=0.5, budget=WIDE)

@@ -1,4 +1,4 @@
-"""`Vault.open` and `Vault.from_table` hold the records that the commands would hold, and refuse without quoting one."""
+"""`Vault.open` holds the records that the commands would hold, and refuse without quoting one."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from privot import Ledger, Schema, Vault, load
 from privot.accounting import Gaussian
 from privot.errors import BudgetError, DataError, OtherRecordsError, PrivotError, UsageError
 from privot.guarantee import Standing
+from privot.kinds import Files, Images, Vectors
 from privot.mechanisms import Needs, RandomProjection
 from privot.tables import Column, TableCodec, encode_file
 from privot.vault.budget import account_name
 
 # digits that no shape, budget or address contains
 MARKED = "31415926"
-STATED = {"clip": 0.5, "adjacency": "replace-one", "budget": (1e6, 1e-5)}
+STATED = {"adjacency": "replace-one", "budget": (1e6, 1e-5)}
 TABLE = {"adjacency": "replace-one", "budget": (1e6, 1e-5)}
 SCHEMA = Schema(
     (
@@ -106,7 +107,7 @@ def refusal(call: Callable[[], Any], kind: type[PrivotError], code: int) -> str:
 
 
 def test_a_vault_of_a_file_holds_its_records_and_labels(npz: Path) -> None:
-    vault = Vault.open(npz, classes=2, **STATED)
+    vault = Vault.open(npz, Vectors(classes=2, clip=0.5), **STATED)
     x, y = held(vault)
     expected = load(npz, classes=2)
     np.testing.assert_array_equal(x, expected.x)
@@ -116,31 +117,31 @@ def test_a_vault_of_a_file_holds_its_records_and_labels(npz: Path) -> None:
 
 
 def test_a_vault_of_a_file_releases_what_it_was_charged_for(npz: Path) -> None:
-    vault = Vault.open(npz, classes=0, clip=0.5, adjacency="replace-one", budget=(10.0, 1e-5))
+    vault = Vault.open(npz, Vectors(classes=0, clip=0.5), adjacency="replace-one", budget=(10.0, 1e-5))
     release = vault.release(RandomProjection(slices=2, sigma=1.0), purpose="a first look")
     assert release.value.shape == (6, 2)
     assert release.guarantee.epsilon() <= 10.0
 
 
 def test_classes_zero_leaves_labels_out(npz: Path) -> None:
-    vault = Vault.open(npz, classes=0, **STATED)
+    vault = Vault.open(npz, Vectors(classes=0, clip=0.5), **STATED)
     assert vault.facts.classes is None
     assert held(vault)[1] is None
 
 
 def test_a_file_without_labels_needs_no_classes(tmp_path: Path) -> None:
     np.save(tmp_path / "plain.npy", np.eye(4))
-    assert Vault.open(tmp_path / "plain.npy", **STATED).facts.classes is None
+    assert Vault.open(tmp_path / "plain.npy", Vectors(clip=0.5), **STATED).facts.classes is None
 
 
 def test_the_part_of_a_file_can_be_chosen(tmp_path: Path) -> None:
     np.savez(tmp_path / "both.npz", x_train=np.eye(4), x_test=np.eye(3))
-    assert Vault.open(tmp_path / "both.npz", **STATED).facts.records == 4
-    assert Vault.open(tmp_path / "both.npz", part="test", **STATED).facts.records == 3
+    assert Vault.open(tmp_path / "both.npz", Vectors(clip=0.5), **STATED).facts.records == 4
+    assert Vault.open(Files(tmp_path / "both.npz", part="test"), Vectors(clip=0.5), **STATED).facts.records == 3
 
 
 def test_a_folder_of_images_is_opened_by_names_and_shape(images: Path) -> None:
-    vault = Vault.open(images, classes=("cat", "dog"), shape=(4, 5), **STATED)
+    vault = Vault.open(images, Images((4, 5), classes=("cat", "dog"), clip=0.5), **STATED)
     x, y = held(vault)
     assert (vault.facts.classes, vault.facts.dim) == (2, 20)
     np.testing.assert_array_equal(np.sort(x[:, 0]), [10, 11, 200, 201])
@@ -148,14 +149,16 @@ def test_a_folder_of_images_is_opened_by_names_and_shape(images: Path) -> None:
 
 
 def test_what_a_folder_of_images_needs_has_to_be_stated(images: Path) -> None:
-    needs_names = refusal(lambda: Vault.open(images, shape=(4, 5), **STATED), UsageError, 2)
-    needs_shape = refusal(lambda: Vault.open(images, classes=("cat", "dog"), **STATED), UsageError, 2)
+    needs_names = refusal(lambda: Vault.open(images, Images((4, 5), clip=0.5), **STATED), UsageError, 2)
+    needs_shape = refusal(
+        lambda: Vault.open(images, Vectors(classes=("cat", "dog"), clip=0.5), **STATED), UsageError, 2
+    )
     assert "state them as classes" in needs_names
     assert "state it as shape" in needs_shape
 
 
 def test_labels_without_a_stated_number_of_classes_are_refused(npz: Path) -> None:
-    message = refusal(lambda: Vault.open(npz, **STATED), UsageError, 2)
+    message = refusal(lambda: Vault.open(npz, Vectors(clip=0.5), **STATED), UsageError, 2)
     assert message.startswith("'six.npz' holds labels")
 
 
@@ -163,12 +166,14 @@ def test_the_files_name_is_the_ledgers_label_whatever_link_leads_to_it(
     tmp_path: Path, npz: Path, ledger: Ledger
 ) -> None:
     (tmp_path / "link.npz").symlink_to(npz)
-    Vault.open(tmp_path / "link.npz", classes=2, clip=0.5, adjacency="replace-one", ledger=ledger, budget=(1.0, 1e-5))
+    Vault.open(
+        tmp_path / "link.npz", Vectors(classes=2, clip=0.5), adjacency="replace-one", ledger=ledger, budget=(1.0, 1e-5)
+    )
     assert [budget.label for budget in ledger.datasets()] == ["six.npz"]
 
 
 def test_a_file_opened_twice_shares_one_budget(npz: Path, ledger: Ledger) -> None:
-    stated = {"classes": 0, "clip": 0.5, "adjacency": "replace-one", "ledger": ledger}
+    stated = {"schema": Vectors(classes=0, clip=0.5), "adjacency": "replace-one", "ledger": ledger}
     mechanism = RandomProjection(slices=2, sigma=2.0)
     Vault.open(npz, budget=(10.0, 1e-5), **stated).release(mechanism, purpose="one")
     again = Vault.open(npz, **stated)
@@ -180,7 +185,12 @@ def test_a_file_opened_twice_shares_one_budget(npz: Path, ledger: Ledger) -> Non
 
 
 def test_a_changed_file_is_other_records_to_its_ledger(tmp_path: Path, npz: Path, ledger: Ledger) -> None:
-    stated = {"classes": 0, "clip": 0.5, "adjacency": "replace-one", "ledger": ledger, "budget": (1.0, 1e-5)}
+    stated = {
+        "schema": Vectors(classes=0, clip=0.5),
+        "adjacency": "replace-one",
+        "ledger": ledger,
+        "budget": (1.0, 1e-5),
+    }
     Vault.open(npz, **stated)
     np.savez(npz, x=load(npz).x + 1e-9)
     refusal(lambda: Vault.open(npz, **stated), OtherRecordsError, 4)
@@ -201,26 +211,31 @@ def test_a_changed_file_is_other_records_to_its_ledger(tmp_path: Path, npz: Path
 )
 def test_a_bad_file_is_refused_in_one_sentence_without_a_record(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_text(content)
-    refusal(lambda: Vault.open(tmp_path / name, classes=2, **STATED), DataError, 3)
+    refusal(lambda: Vault.open(tmp_path / name, Vectors(classes=2, clip=0.5), **STATED), DataError, 3)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    assert "missing.npz" in refusal(lambda: Vault.open(tmp_path / "missing.npz", **STATED), DataError, 3)
-    refusal(lambda: Vault.from_table(tmp_path / "missing.csv", SCHEMA, **TABLE), DataError, 3)
+    assert "missing.npz" in refusal(
+        lambda: Vault.open(tmp_path / "missing.npz", Vectors(clip=0.5), **STATED), DataError, 3
+    )
+    refusal(lambda: Vault.open(tmp_path / "missing.csv", SCHEMA, **TABLE), DataError, 3)
 
 
 @pytest.mark.parametrize(
     "wrong", [{"clip": 0.0}, {"adjacency": "unknown"}, {"budget": None}, {"classes": "two"}, {"shape": (2, 2)}]
 )
 def test_wrong_facts_are_refused_as_wrong_usage(npz: Path, wrong: dict[str, Any]) -> None:
-    refusal(lambda: Vault.open(npz, **{"classes": 2, **STATED, **wrong}), UsageError, 2)
+    shape = wrong.get("shape")
+    held = {"classes": 2, "clip": 0.5} | {name: wrong[name] for name in ("classes", "clip") if name in wrong}
+    terms = STATED | {name: wrong[name] for name in ("adjacency", "budget") if name in wrong}
+    refusal(lambda: Vault.open(npz, Images(shape, **held) if shape else Vectors(**held), **terms), UsageError, 2)
 
 
-# --- Vault.from_table
+# --- tables
 
 
 def test_a_vault_of_a_table_holds_the_compact_rows_of_its_schema(table: Path) -> None:
-    vault = Vault.from_table(table, SCHEMA, **TABLE)
+    vault = Vault.open(table, SCHEMA, **TABLE)
     codec = TableCodec(SCHEMA)
     rows, labels = encode_file(table, codec, compact=True)
     x, y = held(vault)
@@ -232,7 +247,7 @@ def test_a_vault_of_a_table_holds_the_compact_rows_of_its_schema(table: Path) ->
 
 
 def test_no_row_of_a_table_is_clipped(table: Path) -> None:
-    vault = Vault.from_table(table, SCHEMA, **TABLE)
+    vault = Vault.open(table, SCHEMA, **TABLE)
     assert np.linalg.norm(held(vault)[0], axis=1).max() <= vault.facts.clip
 
 
@@ -248,13 +263,13 @@ def test_the_schema_may_be_a_file(tmp_path: Path, table: Path, name: str) -> Non
             for c in SCHEMA.columns
         )
         (tmp_path / name).write_text("label = 'ill'\n" + columns)
-    rows = held(Vault.from_table(table, tmp_path / name, **TABLE))[0]
-    np.testing.assert_array_equal(rows, held(Vault.from_table(table, SCHEMA, **TABLE))[0])
-    np.testing.assert_array_equal(rows, held(Vault.from_table(str(table), str(tmp_path / name), **TABLE))[0])
+    rows = held(Vault.open(table, tmp_path / name, **TABLE))[0]
+    np.testing.assert_array_equal(rows, held(Vault.open(table, SCHEMA, **TABLE))[0])
+    np.testing.assert_array_equal(rows, held(Vault.open(str(table), str(tmp_path / name), **TABLE))[0])
 
 
 def test_a_table_without_a_label_column_has_no_classes(table: Path) -> None:
-    vault = Vault.from_table(table, Schema(SCHEMA.columns), **TABLE)
+    vault = Vault.open(table, Schema(SCHEMA.columns), **TABLE)
     assert vault.facts.classes is None
     assert vault.facts.dim == 3
 
@@ -264,7 +279,7 @@ def test_a_table_shares_the_budget_that_the_commands_give_it(table: Path, ledger
     bound = TableCodec(SCHEMA).bound(compact=True)
     terms = {"adjacency": "replace-one", "ledger": ledger, "budget": (1.0, 1e-5)}
     Vault(rows, labels, clip=bound, classes=2, **terms)
-    Vault.from_table(table, SCHEMA, **terms)
+    Vault.open(table, SCHEMA, **terms)
     assert len(ledger.datasets()) == 1
 
 
@@ -275,8 +290,8 @@ def test_a_parquet_table_is_the_same_table(tmp_path: Path, table: Path, ledger: 
     codec = TableCodec(SCHEMA)
     write_table(codec.decode(*codec.encode(read_table(table))), tmp_path / "people.parquet", SCHEMA)
     terms = {"adjacency": "add-remove", "ledger": ledger, "budget": (1.0, 1e-5)}
-    Vault.from_table(table, SCHEMA, **terms)
-    Vault.from_table(tmp_path / "people.parquet", SCHEMA, **terms)
+    Vault.open(table, SCHEMA, **terms)
+    Vault.open(tmp_path / "people.parquet", SCHEMA, **terms)
     assert len(ledger.datasets()) == 1
 
 
@@ -295,26 +310,24 @@ def test_a_parquet_table_is_the_same_table(tmp_path: Path, table: Path, ledger: 
 )
 def test_a_table_that_its_schema_does_not_fit_is_refused_without_a_record(tmp_path: Path, content: str) -> None:
     (tmp_path / "bad.csv").write_text(content)
-    refusal(lambda: Vault.from_table(tmp_path / "bad.csv", SCHEMA, **TABLE), DataError, 3)
+    refusal(lambda: Vault.open(tmp_path / "bad.csv", SCHEMA, **TABLE), DataError, 3)
 
 
-@pytest.mark.parametrize("schema", [{"columns": []}, None, 3])
+@pytest.mark.parametrize("schema", [{"columns": []}, 3])
 def test_what_is_no_schema_is_refused(table: Path, schema: Any) -> None:
-    message = refusal(lambda: Vault.from_table(table, schema, **TABLE), UsageError, 2)
+    message = refusal(lambda: Vault.open(table, schema, **TABLE), UsageError, 2)
     assert message == f"Expected a Schema or the path of a schema file, got {type(schema).__name__}."
 
 
 def test_a_schema_file_that_cannot_be_used_is_refused(tmp_path: Path, table: Path) -> None:
     (tmp_path / "bad.json").write_text("{")
-    refusal(lambda: Vault.from_table(table, tmp_path / "bad.json", **TABLE), DataError, 3)
-    refusal(lambda: Vault.from_table(table, tmp_path / "missing.json", **TABLE), DataError, 3)
+    refusal(lambda: Vault.open(table, tmp_path / "bad.json", **TABLE), DataError, 3)
+    refusal(lambda: Vault.open(table, tmp_path / "missing.json", **TABLE), DataError, 3)
 
 
-@pytest.mark.parametrize("make", [Vault.open, Vault.from_table])
-def test_clip_and_adjacency_have_no_default_here_either(make: Callable[..., Vault]) -> None:
-    parameters = inspect.signature(make).parameters
-    assert parameters["adjacency"].default is inspect.Parameter.empty
+def test_clip_and_adjacency_have_no_default_here_either() -> None:
+    assert inspect.signature(Vault.open).parameters["adjacency"].default is inspect.Parameter.empty
     # a schema says the clip; without one, none is taken for granted
-    assert "clip" not in parameters or parameters["clip"].default is None
-    with pytest.raises(UsageError, match="give clip"):
-        Vault.open("digits", classes=10, adjacency="replace-one", budget=(1.0, 1e-5))
+    assert Vectors().clip is None
+    with pytest.raises(UsageError, match="a kind with its clip"):
+        Vault.open("digits", Vectors(classes=10), adjacency="replace-one", budget=(1.0, 1e-5))

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from privot.cli import run
-from privot.cli.plugged import GROUP, LABORATORY, load
+from privot.cli.plugged import GROUP, LABORATORY
+from privot.common.registry import load
 
 ROOT = Path(__file__).parents[2]
 

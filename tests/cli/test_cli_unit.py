@@ -15,6 +15,7 @@ from privot.cli import run
 from privot.errors import DataError
 from privot.federation import Sketch
 from privot.jobs.release_once import Kept
+from privot.kinds import Vectors
 
 pytestmark = pytest.mark.slow
 
@@ -207,7 +208,7 @@ def test_arrays_have_units_too(tmp_path: Path, capsys: pytest.CaptureFixture[str
     # and the same records without a unit have no other budget
     assert run([*sketch, str(tmp_path / "b.sketch"), *terms]) == 2
     assert "--unit who" in capsys.readouterr().err
-    vault = Vault.open(data, clip=2.0, adjacency="add-remove", budget=(1.0, 1e-6), unit="who")
+    vault = Vault.open(data, Vectors(clip=2.0), adjacency="add-remove", budget=(1.0, 1e-6), unit="who")
     assert str(vault.facts.unit) == "one who, at most 1 row"
 
 

@@ -23,6 +23,7 @@ from neighbour_game import HEAD, Job, play
 
 from privot.cli import run
 from privot.federation.wire.signing import public_name
+from privot.kinds import Files
 
 ADD, REPLACE = "add-remove", "replace-one"
 QUICK = "--samples 40 --seed 1 --device cpu".split()
@@ -202,8 +203,8 @@ def framed(library: str, odd: str = "99,,yes") -> Job:
 
         schema = Schema.load("schema.json")
         with Ledger.create("data.ledger") as ledger:
-            vault = Vault.from_table(
-                _read(library), schema, adjacency=ADD, budget=(2.0, 1e-6), ledger=ledger, label="frame"
+            vault = Vault.open(
+                Files(_read(library), label="frame"), schema, adjacency=ADD, budget=(2.0, 1e-6), ledger=ledger
             )
             made = Synthesizer(2.0, 1e-6, codec=TableCodec(schema), seed=1, device="cpu").fit(vault)
             made.save(Path("made"))

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from privot import Vault
+from privot.common.privacy_unit import Unit
+from privot.kinds import Files, Images
 from privot.partitions import LocalEngine
 from privot.tables import Column, Schema
 
@@ -113,9 +115,10 @@ def in_one_place(rows: list[dict[str, Any]], per_unit: int, **more: Any) -> Vaul
 
 
 def of_arrays(folder: Path, per_unit: int, engine: Any = HERE, **more: Any) -> Vault:
-    told: dict[str, Any] = {"classes": 2, "clip": 200.0, "shape": (2,), "unit": UNIT, "per_unit": per_unit}
-    return Vault.open(str(folder / "*.npz"), engine=engine, **told, **{**TERMS, **more})
+    told: dict[str, Any] = {"unit": Unit(UNIT, per_unit), **TERMS, **more}
+    return Vault.open(Files(str(folder / "*.npz"), engine=engine), Images((2,), classes=2, clip=200.0), **told)
 
 
 def of_table(place: Path | str, per_unit: int, engine: Any = HERE, **more: Any) -> Vault:
-    return Vault.from_table(place, SCHEMA, engine=engine, unit=UNIT, per_unit=per_unit, **{**TERMS, **more})
+    cut = {name: more.pop(name) for name in ("query", "parts") if name in more}
+    return Vault.open(Files(place, engine=engine, **cut), SCHEMA, unit=Unit(UNIT, per_unit), **{**TERMS, **more})

@@ -14,6 +14,7 @@ import numpy as np
 from privot import Vault
 from privot.audit.simulation.noiseless import NoNoise
 from privot.evaluation.schema_axes import axes_of
+from privot.kinds import Files
 from privot.noise import SystemNoise
 from privot.synthesis.tabular.table_fit import TablePlanner
 from privot.synthesis.tabular.table_release import table_mechanism
@@ -121,4 +122,5 @@ def _planned(epsilon: float) -> Any:
 
 
 def open_table(place: Path | str, **more: Any) -> Vault:
-    return Vault.from_table(place, SCHEMA, adjacency="add-remove", budget=BUDGET, noise=silent(), **more)
+    how = {name: more.pop(name) for name in ("query", "parts", "engine", "label") if name in more}
+    return Vault.open(Files(place, **how), SCHEMA, adjacency="add-remove", budget=BUDGET, noise=silent(), **more)

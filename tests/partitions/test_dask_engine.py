@@ -20,6 +20,7 @@ from worker_sums import SlowCount
 import privot
 from privot import Ledger, Vault
 from privot.errors import PrivotError, UsageError
+from privot.kinds import Files
 from privot.partitions import LocalEngine, choose_engine, open_source
 
 pytest.importorskip("distributed", reason="the engine dask needs Dask")
@@ -116,8 +117,8 @@ def test_killed_workers_change_nothing(tmp_path: Path, whole: dict[str, Any], cl
         source = open_source(folder, codec=CODEC, engine=engine)
         while len(killed) < KILLS // 2:
             assert int(source.sums(SlowCount(0.5))[0][0]) == len(PEOPLE)
-        vault = Vault.from_table(
-            folder, SCHEMA, adjacency="add-remove", ledger=ledger, budget=(5.0, 1e-5), engine=engine
+        vault = Vault.open(
+            Files(folder, engine=engine), SCHEMA, adjacency="add-remove", ledger=ledger, budget=(5.0, 1e-5)
         )
         vault.release(table_release(), purpose="under fire")
         while len(killed) < KILLS:

@@ -16,6 +16,7 @@ from privot.cli import run
 from privot.data import class_digests, records_digest
 from privot.errors import BudgetError, OtherRecordsError, UsageError
 from privot.guarantee import Adjacency
+from privot.kinds import Files
 from privot.partitions import LocalEngine, open_source
 from privot.tables import encode_file
 from privot.vault import budget
@@ -74,16 +75,21 @@ def test_partitions_are_refused_by_an_earlier_ledger_that_cannot_tell(
     ledger: Ledger, folder: Path, earlier: str, new_records: bool
 ) -> None:
     with pytest.raises(UsageError, match="made before partitioned data"):
-        Vault.from_table(
-            folder, SCHEMA, adjacency="add-remove", ledger=ledger, budget=TERMS, engine=HERE, new_records=new_records
+        Vault.open(
+            Files(folder, engine=HERE),
+            SCHEMA,
+            adjacency="add-remove",
+            ledger=ledger,
+            budget=TERMS,
+            new_records=new_records,
         )
     assert len(ledger.datasets()) == 1
 
 
 def test_rows_and_partitions_have_one_name(ledger: Ledger, rows: np.ndarray, folder: Path) -> None:
     vault_of(rows, ledger)
-    terms: dict[str, Any] = {"adjacency": "add-remove", "ledger": ledger, "budget": TERMS, "engine": HERE}
-    vault = Vault.from_table(folder, SCHEMA, **terms, new_records=True)
+    terms: dict[str, Any] = {"adjacency": "add-remove", "ledger": ledger, "budget": TERMS}
+    vault = Vault.open(Files(folder, engine=HERE), SCHEMA, new_records=True, **terms)
     assert [known.by_sum for known in ledger.datasets()] == [True]
     vault.check(Gaussian(sensitivity=1.0, sigma=5.0, adjacency=Adjacency.ADD_REMOVE), purpose="test")
     with pytest.raises(BudgetError):

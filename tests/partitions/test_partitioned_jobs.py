@@ -17,6 +17,7 @@ from privot import Count, Ledger, Mean, Vault
 from privot.cli import run
 from privot.errors import UsageError
 from privot.jobs.payments import JobPayments
+from privot.kinds import Files
 from privot.mechanisms import SketchDesign
 from privot.mechanisms.sketching.private_sketch import SketchSums
 from privot.mechanisms.summaries import count, mean
@@ -194,7 +195,7 @@ def test_the_same_secret_gives_the_same_release_and_one_charge(folder: Path, tmp
         terms: dict[str, Any] = {"adjacency": "add-remove", "ledger": ledger, "budget": (30.0, 1e-5)}
         values = []
         for engine in (HERE, HERE):
-            vault = Vault.from_table(folder, SCHEMA, engine=engine, **terms)
+            vault = Vault.open(Files(folder, engine=engine), SCHEMA, **terms)
             values.append(dict(vault.release_once(table_release(), purpose="once", secret=secret).value))
         assert same(*values)
         assert vault.charges("once") == 1
@@ -204,7 +205,7 @@ def test_the_same_secret_gives_the_same_release_and_one_charge(folder: Path, tmp
         assert vault.charges("once") == 2
         # the same rows with other labels are another question
         swapped = [{**r, "ill": "no" if r["ill"] == "yes" else "yes"} for r in PEOPLE]
-        turned = Vault.from_table(write_parquet(tmp_path / "turned", [swapped]), SCHEMA, engine=HERE, **terms)
+        turned = Vault.open(Files(write_parquet(tmp_path / "turned", [swapped]), engine=HERE), SCHEMA, **terms)
         turned.release_once(table_release(), purpose="once", secret=secret)
         assert turned.charges("once") == 3
 
@@ -466,7 +467,7 @@ def test_simple_numbers_of_partitions_are_those_of_the_whole(
 def test_a_mean_of_partitions_is_the_mean(folder: Path) -> None:
     """Against the values themselves, with noise so small that it does not matter."""
     ages = np.array([r["age"] for r in PEOPLE if r["age"] is not None]).clip(0, 120)
-    vault = Vault.from_table(folder, SCHEMA, adjacency="add-remove", budget=(1e8, 1e-5), engine=HERE)
+    vault = Vault.open(Files(folder, engine=HERE), SCHEMA, adjacency="add-remove", budget=(1e8, 1e-5))
     value = vault.release(Mean("age", range=(0, 60), epsilon=1e4, delta=1e-6), purpose="test").value
     assert float(value["estimate"]) == pytest.approx(ages.clip(0, 60).mean(), abs=0.5)
     assert float(value["count"]) == pytest.approx(len(ages), abs=1.0)

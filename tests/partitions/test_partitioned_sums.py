@@ -33,6 +33,7 @@ from worker_sums import SlowCount
 from privot import Ledger, Vault
 from privot.data import records_digest
 from privot.errors import BudgetError, DataError, OtherRecordsError, PrivotError, UsageError
+from privot.kinds import Files, Images
 from privot.mechanisms import GroupedMarginals, MeanEmbedding, PrivateSketch, RandomProjection, SketchDesign
 from privot.mechanisms.table_counts import grouped_marginals
 from privot.partitions import LocalEngine, choose_engine, open_source
@@ -133,12 +134,14 @@ def test_vectors_in_parts_release_what_they_release_whole(tmp_path: Path, parts:
         "sketch": lambda: PrivateSketch(design, 4.0),
         "labelled sketch": lambda: PrivateSketch(design.labelled(3), 4.0),
     }[what]()
-    stated = {"clip": 1.0, "adjacency": "add-remove", "budget": BUDGET}
+    terms = {"adjacency": "add-remove", "budget": BUDGET}
     for k in range(parts):
         some = slice(200 * k // parts, 200 * (k + 1) // parts)
         np.savez(tmp_path / f"part-{k:02d}.npz", x=x[some], y=y[some])
-    cut_up = Vault.open(f"{tmp_path}/part-*.npz", classes=3, shape=(2,), engine=HERE, noise=silent(), **stated)
-    held = Vault(x, y, classes=3, noise=silent(), **stated)
+    cut_up = Vault.open(
+        Files(f"{tmp_path}/part-*.npz", engine=HERE), Images((2,), classes=3, clip=1.0), noise=silent(), **terms
+    )
+    held = Vault(x, y, classes=3, clip=1.0, noise=silent(), **terms)
     assert same(exact(cut_up, mechanism), exact(held, mechanism))
 
 
@@ -149,15 +152,15 @@ def test_one_budget_however_the_records_are_cut(tmp_path: Path) -> None:
     one, seven = (write_parquet(tmp_path / f"{k}", cut(PEOPLE, k)) for k in (1, 7))
     with Ledger.create(tmp_path / "l.ledger") as ledger:
         terms = {"adjacency": "add-remove", "ledger": ledger, "budget": (1.0, 1e-5)}
-        first = Vault.from_table(one / "part-000.parquet", SCHEMA, **terms)
+        first = Vault.open(one / "part-000.parquet", SCHEMA, **terms)
         first.release(table_release(0.9), purpose="whole")
         for place in (seven, f"{seven}/*.parquet", one):
-            again = Vault.from_table(place, SCHEMA, engine=HERE, **terms)
+            again = Vault.open(Files(place, engine=HERE), SCHEMA, **terms)
             with pytest.raises(BudgetError):
                 again.release(table_release(0.9), purpose="cut")
         fewer = write_parquet(tmp_path / "fewer", cut(PEOPLE[:-1], 7))
         with pytest.raises(OtherRecordsError):
-            Vault.from_table(fewer, SCHEMA, engine=HERE, **terms)
+            Vault.open(Files(fewer, engine=HERE), SCHEMA, **terms)
 
 
 def test_a_partition_that_changes_between_passes_is_refused_and_named(tmp_path: Path) -> None:
@@ -199,7 +202,7 @@ def test_a_partition_that_cannot_be_read_is_named_before_anything_is_paid(tmp_pa
         Ledger.create(tmp_path / "l.ledger") as ledger,
         pytest.raises(PrivotError, match=r"part-002\.parquet"),
     ):
-        Vault.from_table(folder, SCHEMA, adjacency="add-remove", ledger=ledger, budget=(1.0, 1e-5), engine=HERE)
+        Vault.open(Files(folder, engine=HERE), SCHEMA, adjacency="add-remove", ledger=ledger, budget=(1.0, 1e-5))
 
 
 def test_a_record_that_does_not_fit_is_refused_wherever_it_lies(tmp_path: Path) -> None:
@@ -215,8 +218,8 @@ def test_a_record_that_does_not_fit_is_refused_wherever_it_lies(tmp_path: Path) 
 def test_mechanisms_that_need_rows_are_refused_before_they_are_paid(tmp_path: Path) -> None:
     folder = write_parquet(tmp_path / "cut", cut(PEOPLE, 4))
     with Ledger.create(tmp_path / "l.ledger") as ledger:
-        vault = Vault.from_table(
-            folder, SCHEMA, adjacency="replace-one", ledger=ledger, budget=(1.0, 1e-5), engine=HERE
+        vault = Vault.open(
+            Files(folder, engine=HERE), SCHEMA, adjacency="replace-one", ledger=ledger, budget=(1.0, 1e-5)
         )
         assert vault.facts.records == len(PEOPLE)
         with pytest.raises(UsageError, match="one place"):
@@ -425,8 +428,10 @@ def test_labels_of_partitioned_images_are_refused_before_anything_is_paid(
         x, y = random.integers(0, 256, (20, 16, 16, 3), dtype=np.uint8), np.arange(20) % 2
         np.savez(tmp_path / f"part-{number}.npz", x=x, y=y)
     ledger = Ledger.create(tmp_path / "ledger")
-    stated: dict[str, Any] = {"adjacency": "add-remove", "ledger": ledger, "budget": (8.0, 1e-5), "clip": 1e4}
-    vault = Vault.open(f"{tmp_path}/part-*.npz", classes=2, shape=(16, 16, 3), engine=HERE, **stated)
+    stated: dict[str, Any] = {"adjacency": "add-remove", "ledger": ledger, "budget": (8.0, 1e-5)}
+    vault = Vault.open(
+        Files(f"{tmp_path}/part-*.npz", engine=HERE), Images((16, 16, 3), classes=2, clip=1e4, high=255.0), **stated
+    )
     asked: dict[str, Any] = {"shape": (16, 16, 3), "low": 0.0, "high": 255.0, "device": "cpu", "seed": 1}
     for folder in (None, tmp_path / "job"):
         with pytest.raises(UsageError, match="in one place"):

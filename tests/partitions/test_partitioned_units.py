@@ -35,6 +35,7 @@ from privot.common.privacy_unit import Unit
 from privot.common.unit_values import block_owners
 from privot.errors import DataError, PrivotError, UsageError
 from privot.guarantee import Adjacency, Standing
+from privot.kinds import Files, Images
 from privot.mechanisms import Facts, Needs, PrivateSketch, SketchDesign
 from privot.partitions import LocalEngine, chosen_rows, open_source
 from privot.partitions.chosen_rows import ChosenPartition, CollectMarks, chosen_partitions
@@ -137,15 +138,15 @@ def test_shards_say_whose_an_image_is(tmp_path: Path) -> None:
     pytest.importorskip("PIL")
     rows = visits(planted=30)
     whole = shown(in_one_place(rows, 3))
-    told: dict[str, Any] = {"classes": 2, "shape": (2, 1), "clip": 200.0, "engine": HERE, "unit": UNIT, "per_unit": 3}
+    told: dict[str, Any] = {"schema": Images((2, 1), classes=2, clip=200.0), "unit": Unit(UNIT, 3)}
     for parts in (1, 4):
         folder = write_shards(tmp_path / f"cut-{parts}", parts_of(shuffled(rows, parts), parts))
-        assert np.array_equal(shown(Vault.open(str(folder / "*.tar"), **told, **TERMS)), whole)
+        assert np.array_equal(shown(Vault.open(Files(str(folder / "*.tar"), engine=HERE), **told, **TERMS)), whole)
     nobody = write_shards(tmp_path / "nobody", [[{**rows[0], UNIT: None}, rows[1]]])
     with pytest.raises(DataError, match="whose it is"):
-        Vault.open(str(nobody / "*.tar"), **told, **TERMS)
+        Vault.open(Files(str(nobody / "*.tar"), engine=HERE), **told, **TERMS)
     with pytest.raises(UsageError, match="ending of a file"):
-        Vault.open(str(folder / "*.tar"), **{**told, "unit": "cls"}, **TERMS)
+        Vault.open(Files(str(folder / "*.tar"), engine=HERE), **{**told, "unit": "cls"}, **TERMS)
 
 
 def test_queries_name_the_unit_by_a_column(tmp_path: Path) -> None:
@@ -374,7 +375,7 @@ def test_a_codec_with_the_unit_as_a_column_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="dropping"):
         open_source(folder, codec=TableCodec(described), unit=UNIT)
     with pytest.raises(UsageError, match="is the label"):
-        of_table(folder, 3).from_table(folder, SCHEMA, unit="ill", **TERMS)
+        of_table(folder, 3).open(folder, SCHEMA, unit="ill", **TERMS)
 
 
 def test_a_release_that_can_be_made_again_is_bound_to_whose_the_records_are(

@@ -12,8 +12,8 @@ import pytest
 
 import privot.synthesis
 
-ALLOWED = {"facts", "reserve", "release", "stream", "ledger", "charges", "frame_form"}
-"""All public: `frame_form` is the kind and the dtypes of a DataFrame, as far as no record decides them."""
+ALLOWED = {"facts", "reserve", "release", "stream", "ledger", "charges", "kind"}
+"""All public: `kind` is what is stated of the records, and the dtypes of a DataFrame that no record decides."""
 READERS = {"getattr", "setattr", "hasattr", "vars", "dir", "object", "inspect", "gc", "eval", "exec"}
 HOME = Path(privot.synthesis.__file__).parent
 

@@ -17,6 +17,7 @@ import pytest
 
 from privot import Synthesizer, Vault, load
 from privot.errors import DataError, UsageError
+from privot.kinds import Files, Vectors
 from privot.partitions import LocalEngine
 from privot.tables import Column, FrameForm, Schema, Table, TableCodec, encode_frame, frame_kind, frame_of, read_table
 from privot.tables.frames.frame_form import decided_dtype
@@ -69,7 +70,7 @@ def arrow_table() -> Any:
 
 
 def sampled(frame: Any, **how: Any) -> tuple[Synthesizer, Any]:
-    vault = Vault.from_table(frame, SCHEMA, adjacency="add-remove", budget=(1.0, 1e-5))
+    vault = Vault.open(frame, SCHEMA, adjacency="add-remove", budget=(1.0, 1e-5))
     fitted = Synthesizer(1.0, 1e-5, codec=CODEC, seed=1, device="cpu").fit(vault)
     return fitted, fitted.sample(200, seed=2, **how)
 
@@ -311,9 +312,9 @@ def test_with_the_noise_forced_equal_neighbouring_frames_give_one_frame(monkeypa
     for last in ("1,2020-05-01,true", "?,?,?"):
         Answers(monkeypatch)
         table = by_arrow(f"code,day,ill\n1,2020-05-01,true\n2,2020-05-02,false\n{last}\n")
-        vault = Vault.from_table(table, schema, adjacency="replace-one", budget=(1.0, 1e-5))
+        vault = Vault.open(table, schema, adjacency="replace-one", budget=(1.0, 1e-5))
         model = Synthesizer(1.0, 1e-5, codec=TableCodec(schema), seed=1, device="cpu").fit(vault)
-        made.append((model.sample(50, seed=2), vault.frame_form))
+        made.append((model.sample(50, seed=2), vault.kind.form))
     assert made[0][1] == made[1][1]
     assert made[0][0].equals(made[1][0])
     assert made[0][0].schema.types == [pa.int64(), pa.date32(), pa.bool_()]
@@ -345,9 +346,9 @@ def test_what_cannot_be_used_is_one_sentence() -> None:
     with pytest.raises(DataError, match="no records"):
         encode_frame(arrow_table().slice(0, 0), CODEC)
     with pytest.raises(DataError, match="lacks column 'ill'"):
-        Vault.from_table(arrow_table().drop_columns(["ill"]), SCHEMA, adjacency="add-remove", budget=(1.0, 1e-5))
+        Vault.open(arrow_table().drop_columns(["ill"]), SCHEMA, adjacency="add-remove", budget=(1.0, 1e-5))
     with pytest.raises(UsageError, match="leave out query"):
-        Vault.from_table(arrow_table(), SCHEMA, query="SELECT 1", adjacency="add-remove", budget=(1.0, 1e-5))
+        Vault.open(Files(arrow_table(), query="SELECT 1"), SCHEMA, adjacency="add-remove", budget=(1.0, 1e-5))
     with pytest.raises(UsageError, match="pandas, polars, arrow"):
         FrameForm("excel")
     with pytest.raises(DataError):
@@ -417,10 +418,10 @@ def test_what_is_no_table_is_refused_by_its_type_and_not_shown(name: str) -> Non
     value = NO_TABLES[name]()
     facts: dict[str, Any] = {"adjacency": "add-remove", "budget": (1.0, 1e-5)}
     calls: list[Callable[[], Any]] = [
-        lambda: Vault.from_table(value, SCHEMA, **facts),
-        lambda: Vault.from_table(value, SCHEMA, engine=LocalEngine(), **facts),
-        lambda: Vault.open(value, schema=SCHEMA, **facts),
-        lambda: Vault.open(value, clip=1.0, **facts),
+        lambda: Vault.open(value, SCHEMA, **facts),
+        lambda: Vault.open(Files(value, engine=LocalEngine()), SCHEMA, **facts),
+        lambda: Vault.open(value, SCHEMA, **facts),
+        lambda: Vault.open(value, Vectors(clip=1.0), **facts),
         lambda: load(value),
         lambda: read_table(value),
     ]
@@ -435,8 +436,8 @@ def test_what_is_no_table_is_refused_by_its_type_and_not_shown(name: str) -> Non
 
 
 def test_a_frame_with_a_schema_can_be_opened_too() -> None:
-    vault = Vault.open(arrow_table(), schema=SCHEMA, adjacency="add-remove", budget=(1.0, 1e-5))
-    assert vault.frame_form is not None
+    vault = Vault.open(arrow_table(), SCHEMA, adjacency="add-remove", budget=(1.0, 1e-5))
+    assert vault.kind.form is not None
 
 
 @pytest.mark.parametrize("index", [2, 7, -1])
@@ -445,7 +446,7 @@ def test_a_dictionary_whose_index_has_no_entry_is_refused(index: int) -> None:
     table = arrow_table().set_column(2, "city", words)
     for frame in (table, table.to_batches()[0]):
         with pytest.raises(DataError, match="index of a dictionary"):
-            Vault.from_table(frame, SCHEMA, adjacency="add-remove", budget=(1.0, 1e-5))
+            Vault.open(frame, SCHEMA, adjacency="add-remove", budget=(1.0, 1e-5))
 
 
 def test_dtypes_of_polars_that_arrow_lacks_are_named() -> None:

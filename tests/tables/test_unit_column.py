@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from privot import Vault
+from privot.common.privacy_unit import Unit
 from privot.common.unit_values import unit_texts
 from privot.errors import DataError, UsageError
+from privot.kinds import Vectors
+from privot.kinds.tables import TableRows
 from privot.synthesis import Synthesizer
 from privot.tables import (
     Column,
@@ -25,7 +28,6 @@ from privot.tables import (
     table_files,
     unit_column,
 )
-from privot.vault import vault_openers
 
 COLUMNS = (Column("age", "integer", 0, 120), Column("sex", "categorical", categories=("f", "m")))
 SCHEMA = Schema(COLUMNS)
@@ -96,7 +98,7 @@ def test_a_parquet_unit_is_of_a_declared_type_of_text_or_whole_numbers(tmp_path:
 def test_a_row_that_is_nobodys_is_refused(tmp_path: Path, cell: str):
     file = written(tmp_path, ["who,age,sex", "SECRET1,31,f", f"{cell},54,m"])
     with pytest.raises(DataError, match="whose it is") as refused:
-        Vault.from_table(file, SCHEMA, adjacency="add-remove", budget=(1.0, 1e-6), unit="who")
+        Vault.open(file, SCHEMA, adjacency="add-remove", budget=(1.0, 1e-6), unit="who")
     assert "SECRET1" not in str(refused.value)
 
 
@@ -104,15 +106,15 @@ def test_a_unit_that_is_not_there_or_is_the_label_is_refused(tmp_path: Path):
     told: dict[str, Any] = {"adjacency": "add-remove", "budget": (1.0, 1e-6)}
     file = written(tmp_path, ["age,sex", "31,f"])
     with pytest.raises(DataError, match="lacks column 'who'"):
-        Vault.from_table(file, SCHEMA, unit="who", **told)
+        Vault.open(file, SCHEMA, unit="who", **told)
     with pytest.raises(UsageError, match="is the label"):
-        Vault.from_table(file, Schema(COLUMNS, "sex"), unit="sex", **told)
+        Vault.open(file, Schema(COLUMNS, "sex"), unit="sex", **told)
     with pytest.raises(UsageError, match="at least one column"):
-        Vault.from_table(file, Schema(COLUMNS[:1]), unit="age", **told)
-    with pytest.raises(UsageError, match="name the column"):
-        Vault.from_table(file, SCHEMA, per_unit=5, **told)
+        Vault.open(file, Schema(COLUMNS[:1]), unit="age", **told)
+    with pytest.raises(UsageError, match="name of a column"):
+        Vault.open(file, SCHEMA, unit="", **told)
     with pytest.raises(UsageError, match="table with a schema"):
-        Vault.open(file, unit="who", clip=1.0, **told)
+        Vault.open(file, Vectors(clip=1.0), unit="who", **told)
 
 
 def test_partitions_without_such_a_column_are_refused(tmp_path: Path):
@@ -120,13 +122,13 @@ def test_partitions_without_such_a_column_are_refused(tmp_path: Path):
     told: dict[str, Any] = {"adjacency": "add-remove", "budget": (1.0, 1e-6)}
     for path in (tmp_path, tmp_path / "*.csv"):
         with pytest.raises(DataError, match="lacks column 'clinic'"):
-            Vault.from_table(path, SCHEMA.dropping("patient_id").dropping("visit"), unit="clinic", **told)
+            Vault.open(path, SCHEMA.dropping("patient_id").dropping("visit"), unit="clinic", **told)
 
 
 def test_a_described_unit_is_no_column_of_the_rows(tmp_path: Path):
     schema = Schema((Column("who", "integer", 0, 99), *COLUMNS))
     file = written(tmp_path, ["who,age,sex", "1,31,f", "1,54,m"])
-    vault = Vault.open(file, schema=schema, adjacency="add-remove", budget=(1.0, 1e-6), unit="who", per_unit=2)
+    vault = Vault.open(file, schema, adjacency="add-remove", budget=(1.0, 1e-6), unit=Unit("who", 2))
     assert vault.facts.dim == 2
     assert [column.name for column in vault.facts.columns] == ["age", "sex"]
 
@@ -196,7 +198,7 @@ def test_identifiers_are_told_by_their_names(name: str, is_one: bool):
 def test_a_codec_with_the_unit_as_a_column_is_refused_with_what_to_do(tmp_path: Path):
     schema = Schema((Column("who", "integer", 0, 99), *COLUMNS))
     file = written(tmp_path, ["who,age,sex", "1,31,f", "1,54,m"])
-    vault = Vault.from_table(file, schema, adjacency="add-remove", budget=(1.0, 1e-6), unit="who")
+    vault = Vault.open(file, schema, adjacency="add-remove", budget=(1.0, 1e-6), unit="who")
     with pytest.raises(UsageError, match="dropping"):
         Synthesizer(1.0, 1e-6, codec=TableCodec(schema)).fit(vault)
     assert Synthesizer(1.0, 1e-6, codec=TableCodec(schema.dropping("who"))).design(vault.facts).facts.unit is not None
@@ -204,15 +206,16 @@ def test_a_codec_with_the_unit_as_a_column_is_refused_with_what_to_do(tmp_path: 
 
 def test_a_reader_that_forgets_units_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     told: dict[str, Any] = {"adjacency": "add-remove", "budget": (1.0, 1e-6)}
-    read = vault_openers.read_encoded_table
+    read = TableRows.read
 
     def forgetful(*a: Any, **k: Any) -> Any:
-        held, form = read(*a, **k)
-        return {**held, "units": None}, form
+        held = read(*a, **k)
+        held.units = None
+        return held
 
-    monkeypatch.setattr(vault_openers, "read_encoded_table", forgetful)
+    monkeypatch.setattr(TableRows, "read", forgetful)
     with pytest.raises(UsageError, match="needs units"):
-        Vault.from_table(written(tmp_path), SCHEMA.dropping("visit"), unit="patient_id", **told)
+        Vault.open(written(tmp_path), SCHEMA.dropping("visit"), unit="patient_id", **told)
 
 
 def test_a_number_that_python_does_not_write_out_is_refused():
@@ -224,4 +227,4 @@ def test_a_dataframe_with_a_unit_is_refused(tmp_path: Path):
     arrow_csv = pytest.importorskip("pyarrow.csv")
     frame = arrow_csv.read_csv(written(tmp_path))
     with pytest.raises(UsageError, match="write the DataFrame"):
-        Vault.from_table(frame, SCHEMA.dropping("visit"), unit="patient_id", adjacency="add-remove", budget=(1.0, 1e-6))
+        Vault.open(frame, SCHEMA.dropping("visit"), unit="patient_id", adjacency="add-remove", budget=(1.0, 1e-6))

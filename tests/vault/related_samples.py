@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from privot.kinds.related_records import RelatedTables
 from privot.tables import Column, RelatedCodec, Schema
-from privot.vault.related_records import RelatedTables
 
 PLANTED = (0, 1, 5, 500)
 PER_PARENT = 5

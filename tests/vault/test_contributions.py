@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privot.errors import DataError
-from privot.vault.contributions import checked_units, kept_rows
+from privot.kinds.contributions import checked_units, kept_rows
 
 
 class NA:

@@ -14,6 +14,8 @@ from related_samples import BACKWARDS, KEY, PARENTS, PER_PARENT, PLANTED, codec,
 from privot import Ledger, Schema, Vault
 from privot.accounting.events import Gaussian, leaves
 from privot.errors import DataError, OtherRecordsError, UsageError
+from privot.kinds import related_records
+from privot.kinds.related_records import RelatedTables
 from privot.mechanisms import Count, RelatedMarginals, ScoredMarginals
 from privot.mechanisms.table_counts import related_marginals
 from privot.mechanisms.table_counts.row_views import ChildView
@@ -21,8 +23,6 @@ from privot.mechanisms.table_counts.sibling_likeness import SiblingSums
 from privot.synthesis.tabular.related.related_design import related_mechanism, views_of
 from privot.synthesis.tabular.table_fit import TablePlanner
 from privot.tables import Column, RelatedCodec
-from privot.vault import related_records
-from privot.vault.related_records import RelatedTables
 
 TERMS: dict[str, Any] = {"adjacency": "add-remove", "budget": (1e9, 1e-6)}
 
@@ -281,11 +281,11 @@ def test_files_are_read_with_their_keys_and_a_table_of_children_may_be_empty(tmp
     files = {name: tmp_path / f"{name}.csv" for name in ("patients", "visits")}
     files["patients"].write_text("sex,patient_id,age\nf,007,3\nm,7,9\n")
     files["visits"].write_text("ward,patient_id,days\n")
-    vault = Vault.from_tables(files, codec(), **TERMS)
+    vault = Vault.open(files, codec(), **TERMS)
     assert "planted" not in repr(vault)
     assert vault.facts.records is None
     files["visits"].write_text("ward,patient_id,days\na,7,1\n")
-    Vault.from_tables(files, codec(), **TERMS)
+    Vault.open(files, codec(), **TERMS)
     for text, said in [
         ("ward,days\na,1\n", "visits.csv: The table lacks column 'patient_id'"),
         ("ward,days\n", "visits.csv: The table lacks column 'patient_id'"),
@@ -296,9 +296,9 @@ def test_files_are_read_with_their_keys_and_a_table_of_children_may_be_empty(tmp
     ]:
         files["visits"].write_text(text)
         with pytest.raises(DataError, match=said):
-            Vault.from_tables(files, codec(), **TERMS)
+            Vault.open(files, codec(), **TERMS)
     with pytest.raises(UsageError, match="one file for each of the names"):
-        Vault.from_tables({"patients": files["patients"]}, codec(), **TERMS)
+        Vault.open({"patients": files["patients"]}, codec(), **TERMS)
 
 
 def test_a_codec_refuses_what_cannot_be_linked_and_reads_back_what_it_wrote():

@@ -16,11 +16,11 @@ from privot.adaptation import DomainAdapter
 from privot.errors import BudgetError, CorruptLedgerError, OtherRecordsError, UsageError
 from privot.federation import sketch
 from privot.guarantee import Adjacency
+from privot.kinds.contributions import kept_rows
 from privot.mechanisms import Axis, GroupedMarginals, RandomProjection
 from privot.mechanisms.table_counts.scored_marginals import PARTS, ScoreSums
 from privot.noise import SeededNoise
 from privot.synthesis import Synthesizer
-from privot.vault.contributions import kept_rows
 
 UNITS = np.arange(200) % 40
 

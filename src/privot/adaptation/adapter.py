@@ -67,7 +67,7 @@ class DomainAdapter(PrivateEstimator):
         The public range of values, the same for both domains.
     codec
         With a `TableCodec` both domains are tables with its columns, the label missing in the target. The method must
-        be "stand-in", and the vault holds the target without the label: `Vault.from_table(file,
+        be "stand-in", and the vault holds the target without the label: `Vault.open(file,
         schema.without_label(), …)`. Source and rows to predict are `Table` objects; the source may be a file's path.
     settings
         An `AdaptationConfig` that replaces the default one; it is recorded either way.

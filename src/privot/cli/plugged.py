@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 
 import typer
 
-from privot.errors import MissingDependencyError, PrivotError, UsageError, brief
+from privot.common.registry import load
+from privot.errors import MissingDependencyError, UsageError, brief
 
 GROUP = "privot.commands"
 LABORATORY = ("bench", "study")
@@ -35,19 +36,6 @@ def command_of(point: EntryPoint) -> Any:
     if not callable(found):
         raise UsageError(f"The entry point {brief(point.value)} is neither a function nor a Typer application.")
     return found
-
-
-def load(point: EntryPoint) -> Any:
-    """What is behind `point`; whatever its import raises becomes one sentence."""
-    try:
-        return point.load()
-    except PrivotError:
-        raise
-    except Exception as error:
-        where = point.dist.name if point.dist else point.value
-        raise UsageError(
-            f"{brief(point.name)} of {where} cannot be loaded: {type(error).__name__}: {brief(str(error))}."
-        ) from error
 
 
 def absent(name: str) -> Any:

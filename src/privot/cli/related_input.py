@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from privot.kinds.related_records import RelatedTables
     from privot.tables import RelatedCodec
-    from privot.vault.related_records import RelatedTables
 
 MAX_FILE_NAME = 200
 
@@ -118,10 +118,10 @@ class RelatedInput:
     def read(self) -> RelatedTables:
         """All rows of all tables."""
         from privot.errors import DataError
-        from privot.vault.related_records import read_related
+        from privot.kinds.tables import read_related
 
         try:
-            return read_related(self.files, self.codec, self.orphans)[0]
+            return read_related(self.files, self.codec, self.orphans)
         except DataError as error:
             if "orphans" not in str(error):
                 raise

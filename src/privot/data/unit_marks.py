@@ -1,6 +1,6 @@
 """By which rows of a unit are told apart and put in order: keyed hashes of the unit and the row; it chooses none.
 
-Which rows of a unit take part (`privot.vault.contributions`) is decided by these hashes alone, so it can be decided
+Which rows of a unit take part (`privot.kinds.contributions`) is decided by these hashes alone, so it can be decided
 where no row is: whoever holds the hashes of all rows of a unit knows which of them are the smallest, whichever files
 the rows lie in.
 """

@@ -15,7 +15,7 @@ partition that has not used all its permits at its end holds other records than 
 (b) *Which rows take part is a function of u's own rows*, as a multiset, and of k: permits for u follow from how often
 each of its marks occurs in all partitions together (`smallest_copies`), which is the same however the rows are cut, in
 whatever order they lie, and whatever other units there are. Where equal rows of u lie in two partitions, which of the
-partitions gets the permit changes no sum. So the rows that take part are those that `privot.vault.contributions` keeps
+partitions gets the permit changes no sum. So the rows that take part are those that `privot.kinds.contributions` keeps
 of the same records in one place, and adding or removing u adds or removes at most k of them and changes no other.
 
 Memory. Marks are held for one share of the units at a time: those whose hash has one remainder modulo the number of

@@ -68,11 +68,13 @@ def _summary(s: Settings, ledger: Path | None) -> Planned:
     if ledger is not None:
         options["ledger"] = ledger
     name = type(mechanism).__name__
+    held = f'"{DATA}"', "Vectors(clip=1.0)"
     python = "\n".join(
         [
             f"from privot import {'Ledger, ' if ledger is not None else ''}{name}, Vault",
+            "from privot.kinds import Vectors",
             "",
-            *call("vault = Vault.open", f'"{DATA}"', "clip=1.0", f'adjacency="{s.adjacency}"', paid_by(s, ledger)),
+            *call("vault = Vault.open", *held, f'adjacency="{s.adjacency}"', paid_by(s, ledger)),
             *call(f"{s.kind} = {name}", *said, f"epsilon={plain(s.epsilon)}", f"delta={plain(s.delta)}"),
             f'print(vault.release({s.kind}, purpose="a {s.kind}").value)',
         ]

@@ -87,7 +87,7 @@ def _table(s: Settings, ledger: Path | None) -> tuple[Any, Any, list[str], str]:
             "from privot.tables import TableCodec",
             "",
             'schema = Schema.load("schema.json")',
-            *call("vault = Vault.from_table", '"data.csv"', "schema", f'adjacency="{s.adjacency}"', paid_by(s, ledger)),
+            *call("vault = Vault.open", '"data.csv"', "schema", f'adjacency="{s.adjacency}"', paid_by(s, ledger)),
             *call("model = Synthesizer", plain(s.epsilon), plain(s.delta), "codec=TableCodec(schema)"),
             "table, _ = model.fit(vault).sample(10_000)",
         ]
@@ -106,11 +106,12 @@ def _images(s: Settings, ledger: Path | None) -> tuple[Any, Any, list[str], str]
     options = {"classes": s.classes, "shape": f"{side},{side}", "range": "0,255", **_terms(s)}
     options["set"] = f"records={s.records}"
     command = ["privot", "synth", "images.npz", *words(options), "--out", "synthetic"]
-    held = ['"images.npz"', f"classes={s.classes}", f"shape=({side}, {side})", "clip=1.0"]
+    held = ['"images.npz"', f"Images(({side}, {side}), classes={s.classes}, clip=1.0, high=255)"]
     made_of = [plain(s.epsilon), plain(s.delta), f"shape=({side}, {side})", "low=0", "high=255", f"records={s.records}"]
     python = "\n".join(
         [
             f"from privot import {_ledger(ledger)}Synthesizer, Vault",
+            "from privot.kinds import Images",
             "",
             *call("vault = Vault.open", *held, f'adjacency="{s.adjacency}"', paid_by(s, ledger)),
             *call("model = Synthesizer", *made_of),

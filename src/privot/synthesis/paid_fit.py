@@ -114,7 +114,7 @@ class PaidFit(PrivateEstimator):
     def _in_form_of(self, vault: Vault) -> Self:
         """Samples come in the form that the records came in, which is public."""
         if isinstance(self.outcome_.fitted, FittedTable):
-            self.outcome_.fitted.form = vault.frame_form
+            self.outcome_.fitted.form = vault.kind.form
         return self
 
     def run(

@@ -3,7 +3,7 @@
 The records of a table go straight into a vault:
 
     schema = Schema.load("schema.json")
-    vault = Vault.from_table("private.csv", schema, adjacency="add-remove", budget=(1.0, 1e-6))
+    vault = Vault.open("private.csv", schema, adjacency="add-remove", budget=(1.0, 1e-6))
 """
 
 from privot.tables.codec import TableCodec

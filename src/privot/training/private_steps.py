@@ -136,7 +136,8 @@ def make_private_with_epsilon(
     >>> import torch
     >>> from torch import nn
     >>> from privot import Vault
-    >>> vault = Vault.open("digits", classes=10, clip=8.0, adjacency="add-remove", budget=(2.0, 1e-5))
+    >>> from privot.kinds import Images
+    >>> vault = Vault.open("digits", Images((8, 8), classes=10, clip=8.0), adjacency="add-remove", budget=(2.0, 1e-5))
     >>> model = nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10))
     >>> optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     >>> steps = make_private_with_epsilon(

@@ -20,6 +20,9 @@ from privot.accounting.events import Event
 from privot.data import checked_rows
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency, Guarantee
+from privot.kinds import Kind
+from privot.kinds.contributions import checked_units, kept_rows
+from privot.kinds.related_records import RelatedTables
 from privot.mechanisms.mechanism import Answer, Answering, Facts, Identified, Mechanism, PublicColumn, refuse_unit
 from privot.mechanisms.summaries.array_columns import checked_columns
 from privot.noise import KeptNoise, NoiseSource, SystemNoise
@@ -27,12 +30,10 @@ from privot.partitions import PartitionedSource
 from privot.release import Release, Value
 from privot.vault.array_records import _Records
 from privot.vault.budget import LedgerBudget, MemoryBudget, expect_ledger, owner_key
-from privot.vault.contributions import checked_units, kept_rows
 from privot.vault.partitioned_records import PartitionedRecords, one_place
-from privot.vault.related_records import RelatedTables
 from privot.vault.release_steps import check_purpose, check_standing, kept_noise, priced, run_paid
 from privot.vault.stream import Stream
-from privot.vault.vault_arguments import check_clip, checked_budget, checked_classes, protected_unit
+from privot.vault.vault_arguments import check_clip, checked_budget, checked_classes, protected_unit, stated_kind
 from privot.vault.vault_openers import VaultOpeners
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Vault(VaultOpeners):
     """The records, the public facts about them, the budget they may spend, and the source of noise.
 
     Nothing leaves a vault except a `Release`, and each one is charged to the budget before a record is touched.
-    `Vault.open` and `Vault.from_table` read the records from a file.
+    `Vault.open` reads the records from files.
 
     Parameters
     ----------
@@ -88,6 +89,9 @@ class Vault(VaultOpeners):
     per_unit
         At most how many records of each unit take part; 1 unless given. Which ones is decided by a hash of the unit and
         the record alone. Noise grows with it.
+    kind
+        What the records are and all that is public about them: `Images(…)` or `Vectors(…)` of `privot.kinds`, a
+        `Schema`, a codec. What it says (clip, classes, columns) is left out here. Plain vectors unless given.
 
     Raises
     ------
@@ -105,7 +109,7 @@ class Vault(VaultOpeners):
         says, under the assumptions that it lists; floating point is each mechanism's own promise, in its docstring;
       * all releases together cost at most the budget, counted by the accountant before each of them;
       * a refusal touches no record and costs nothing. A failure after the charge leaves the charge standing;
-      * with `units`, records are bounded before a mechanism sees them (`privot.vault.contributions`; partitions to the
+      * with `units`, records are bounded before a mechanism sees them (`privot.kinds.contributions`; partitions to the
         same rows, over all of them together, `privot.partitions.chosen_rows`), and each event that a mechanism
         states for one record is charged for `per_unit` of them (`privot.accounting.for_unit`); mechanisms for which
         that is no theorem are refused. A ledger knows the records, all of them, by the same fingerprint with and
@@ -126,14 +130,14 @@ class Vault(VaultOpeners):
     <Vault 'records': 8 records in 8 dimensions, clip 0.5, replace-one>
     """
 
-    __slots__ = ("__budget", "__facts", "__label", "__lock", "__noise", "__records")
+    __slots__ = ("__budget", "__facts", "__kind", "__label", "__lock", "__noise", "__records")
 
     def __init__(
         self,
         x: Any,
         y: Any = None,
         *,
-        clip: float,
+        clip: float | None = None,
         adjacency: Adjacency | str,
         classes: int | None = None,
         ledger: Ledger | None = None,
@@ -145,11 +149,12 @@ class Vault(VaultOpeners):
         units: Any = None,
         unit: str | None = None,
         per_unit: int | None = None,
+        kind: Any = None,
     ) -> None:
-        super().__init__()
         adjacency = Adjacency.parse(adjacency)
         source = x if isinstance(x, PartitionedSource) else None
         related = x if isinstance(x, RelatedTables) else None
+        kind, clip, classes, columns = stated_kind(kind, clip, classes, columns, y is not None or source is not None)
         unit, protected = protected_unit(x, y, units, unit, per_unit)
         check_clip(clip)
         if ledger is None and budget is None:
@@ -181,6 +186,7 @@ class Vault(VaultOpeners):
         self.__facts = Facts(
             dim, public_count, float(clip), adjacency, classes, named, protected, whole_units=related is not None
         )
+        self.__kind: Kind = kind.described(classes, float(clip), columns)
         self.__records: _Records | PartitionedRecords
         if related is not None:
             self.__records = _Records(rows, None, self.__facts)
@@ -215,6 +221,11 @@ class Vault(VaultOpeners):
     def facts(self) -> Facts:
         """What everybody may know about the records."""
         return self.__facts
+
+    @property
+    def kind(self) -> Kind:
+        """What is public about what the records are: everybody who needs it asks here, so it is said once."""
+        return self.__kind
 
     @property
     def ledger(self) -> str | None:

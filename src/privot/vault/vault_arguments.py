@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from privot.common.arguments import check_delta, check_epsilon
 from privot.common.privacy_unit import DEFAULT_ROWS, RECORD, Unit
 from privot.data import checked_labels
 from privot.errors import UsageError
+from privot.kinds import Kind, Vectors, as_kind
+from privot.kinds.related_records import RelatedTables
 from privot.partitions import PartitionedSource
-from privot.vault.related_records import RelatedTables
 
 CLIP_RANGE = (1e-100, 1e100)
 """Bounds on norms for which neither a squared norm nor σ leaves the floats."""
@@ -22,6 +24,21 @@ def check_clip(clip: Any) -> None:
     """Refuse a clip that is not a number in `CLIP_RANGE`."""
     if isinstance(clip, bool) or not isinstance(clip, int | float) or not CLIP_RANGE[0] <= clip <= CLIP_RANGE[1]:
         raise UsageError(f"The clip must be a number from {CLIP_RANGE[0]:g} to {CLIP_RANGE[1]:g}, got {clip!r}.")
+
+
+def stated_kind(
+    kind: Any, clip: float | None, classes: int | None, columns: Sequence[Any], labelled: bool
+) -> tuple[Kind, Any, int | None, Sequence[Any]]:
+    """What the records are, with the clip, the number of classes and the columns: from the kind where it says them."""
+    if kind is None:
+        return Vectors(), clip, classes, columns
+    found = as_kind(kind)
+    if found.codec is not None and any(given is not None for given in (clip, classes)):
+        raise UsageError("A schema says the clip and the classes of a table: leave out clip, classes, shape.")
+    if clip is not None and found.clip not in (None, clip):
+        raise UsageError("The clip is said twice, and differently: leave it to the kind.")
+    known = (found.count if labelled else None) if classes is None else classes
+    return found, found.clip if clip is None else clip, known, columns or found.columns
 
 
 def checked_budget(budget: Any) -> tuple[float, float]:

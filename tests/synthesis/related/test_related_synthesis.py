@@ -74,7 +74,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def fitted(files: dict[str, Path]) -> Synthesizer:
-    vault = Vault.from_tables(files, CODEC, adjacency="add-remove", budget=(5.0, DELTA))
+    vault = Vault.open(files, CODEC, adjacency="add-remove", budget=(5.0, DELTA))
     made = Synthesizer(5.0, DELTA, codec=CODEC, seed=1).fit(vault)
     with pytest.raises(BudgetError):
         Synthesizer(0.5, DELTA, codec=CODEC, seed=1).fit(vault)
@@ -160,7 +160,7 @@ def test_schemas_make_keys_and_keep_constraints(tmp_path: Path):
     files = {name: tmp_path / f"{name}.csv" for name in codec.names}
     files["patients"].write_text("patient_id,age\n" + "".join(f"{i},{i % 100}\n" for i in range(200)))
     files["visits"].write_text("patient_id,start,end\n" + "".join(f"{i},{i % 9},{9 + i % 9}\n" for i in range(200)))
-    vault = Vault.from_tables(files, codec, adjacency="add-remove", budget=(9.0, DELTA))
+    vault = Vault.open(files, codec, adjacency="add-remove", budget=(9.0, DELTA))
     made = Synthesizer(9.0, DELTA, codec=codec, seed=1).fit(vault).sample(300, seed=1)
     assert len(set(made["patients"]["patient_id"])) == 300
     assert all(key.startswith("P") for key in made["patients"]["patient_id"])
@@ -181,7 +181,7 @@ def test_several_tables_of_children_have_bounds_of_their_own(tmp_path: Path):
         # the sick alone have tests, and all of theirs are positive
         rows = [f"{i},{said[i]}" for i in range(600) for _ in range(times) if name != "tests" or sick[i]]
         files[name].write_text("\n".join(["patient_id,sick", *rows]) + "\n")
-    vault = Vault.from_tables(files, codec, adjacency="add-remove", budget=(20.0, DELTA))
+    vault = Vault.open(files, codec, adjacency="add-remove", budget=(20.0, DELTA))
     made = Synthesizer(20.0, DELTA, codec=codec, seed=1).fit(vault).sample(500, seed=1)
     ill = dict(zip(made["patients"]["patient_id"], made["patients"]["sick"], strict=True))
     for name, most in (("visits", 2), ("tests", 4)):
@@ -192,7 +192,7 @@ def test_several_tables_of_children_have_bounds_of_their_own(tmp_path: Path):
 
 
 def job(files: dict[str, Path], ledger: Ledger, folder: Path, epsilon: float = 1.0, **more: Any) -> Synthesizer:
-    vault = Vault.from_tables(files, SMALL, adjacency="add-remove", ledger=ledger, budget=(1.0, DELTA))
+    vault = Vault.open(files, SMALL, adjacency="add-remove", ledger=ledger, budget=(1.0, DELTA))
     return Synthesizer(epsilon, DELTA, codec=SMALL, seed=1).fit(vault, folder=folder, **more)
 
 
@@ -227,7 +227,7 @@ def test_a_job_is_paid_once_and_a_lost_release_is_said(tmp_path: Path):
 
 
 def test_other_vaults_and_codecs_are_refused(files: dict[str, Path]):
-    vault = Vault.from_tables(files, CODEC, adjacency="add-remove", budget=(1.0, DELTA))
+    vault = Vault.open(files, CODEC, adjacency="add-remove", budget=(1.0, DELTA))
     with pytest.raises(UsageError, match="holds related tables"):
         Synthesizer(1.0, DELTA).fit(vault)
     other = RelatedCodec({"patients": PATIENTS, "visits": VISITS}, key="patient_id", per_parent=4)

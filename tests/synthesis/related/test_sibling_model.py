@@ -11,11 +11,11 @@ from scipy.special import ndtri
 
 from privot import Schema, Synthesizer, Vault
 from privot.errors import DataError
+from privot.kinds.related_records import RelatedTables
 from privot.synthesis.tabular.related.related_design import RelatedDesign
 from privot.synthesis.tabular.related.related_model import RelatedModel
 from privot.synthesis.tabular.related.sibling_model import places_in_laws
 from privot.tables import Column, RelatedCodec
-from privot.vault.related_records import RelatedTables
 
 PATIENTS = Schema((Column("sex", "categorical", categories=("f", "m")),))
 VISITS = Schema((Column("cost", "integer", 0, 19), Column("ward", "categorical", categories=("a", "b", "c", "d"))))

@@ -20,7 +20,7 @@ TOLD: dict[str, Any] = {"adjacency": "add-remove", "budget": (5.0, 1e-6)}
 
 def table(folder: Path) -> tuple[Vault, Any]:
     (folder / "people.csv").write_text("age,sex\n1,f\n4,m\n")
-    return Vault.from_table(folder / "people.csv", PEOPLE, **TOLD), TableCodec(PEOPLE)
+    return Vault.open(folder / "people.csv", PEOPLE, **TOLD), TableCodec(PEOPLE)
 
 
 def related(folder: Path) -> tuple[Vault, Any]:
@@ -28,7 +28,7 @@ def related(folder: Path) -> tuple[Vault, Any]:
     files = {name: folder / f"{name}.csv" for name in codec.names}
     files["people"].write_text("who,age,sex\na,1,f\nb,4,m\n")
     files["visits"].write_text("who,days\na,3\nb,5\nb,6\n")
-    return Vault.from_tables(files, codec, **TOLD), codec
+    return Vault.open(files, codec, **TOLD), codec
 
 
 @pytest.mark.parametrize("opened", [table, related])

@@ -141,9 +141,9 @@ def _paid(
     from privot.federation.sketches.delivering import due
     from privot.federation.sketches.sketch_order import Order
     from privot.guarantee import Adjacency
+    from privot.kinds.contributions import checked_units
     from privot.partitions import PartitionedSource
     from privot.vault.budget import grouping_name, row_digests, row_key
-    from privot.vault.contributions import checked_units
 
     vault = ledgers.open_vault(book, terms=terms, new_records=o.new_records, where=o.data, **held)
     order = Order(design, o.epsilon, o.delta, Adjacency.parse(o.adjacency))

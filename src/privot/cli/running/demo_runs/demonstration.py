@@ -134,13 +134,14 @@ class _Story:
         from privot.vault import Vault
 
         terms: dict[str, Any] = {"adjacency": ADJACENCY, "ledger": ledger, "budget": (epsilon, self.delta)}
-        return Vault.from_table(self.out / f"{name}.csv", self.out / "schema.json", **terms)
+        return Vault.open(self.out / f"{name}.csv", self.out / "schema.json", **terms)
 
     def _digits(self, ledger: Ledger) -> Vault:
+        from privot.kinds import Images
         from privot.vault import Vault
 
         terms: dict[str, Any] = {"ledger": ledger, "budget": (DIGITS * self.epsilon, self.delta)}
-        return Vault.open(self.out / "digits.npz", classes=10, clip=1.0, adjacency=ADJACENCY, **terms)
+        return Vault.open(self.out / "digits.npz", Images((8, 8), classes=10, clip=1.0), adjacency=ADJACENCY, **terms)
 
     def _compare(self, mine: Vault, theirs: Vault) -> None:
         import numpy as np

@@ -13,9 +13,9 @@ from privot.cli.table_input import check_spreadsheet_safe
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from privot.kinds.related_records import RelatedTables
     from privot.ledger import Ledger
     from privot.vault import Vault
-    from privot.vault.related_records import RelatedTables
 
 
 class RelatedJob(SynthJob):

@@ -117,7 +117,7 @@ class RelatedDesign(ReleasedOnce):
         """The design for (ε, δ) and these schemas; the vault must be of the same tables."""
         wanted = (codec.dim, codec.bound(), codec.unit, True)
         if (facts.dim, facts.clip, facts.unit, facts.whole_units) != wanted:
-            raise UsageError("Related tables are synthesised from a vault of the same codec: use Vault.from_tables.")
+            raise UsageError("Related tables are synthesised from a vault of the same codec: use Vault.open.")
         mechanism = related_mechanism(codec, facts, epsilon=epsilon, delta=delta)
         drawn = fresh_seed() if seed is None else check_seed(seed)
         parts = zip(codecs_of(codec), mechanism.tables, strict=True)

@@ -150,7 +150,7 @@ def _draw(
         files = {name: Path(folder) / f"{name}.csv" for name in parts}
         for name, table in (("persons", persons), ("years", years)):
             _write(table, files[name])
-        vault = Vault.from_tables(files, codec, adjacency=adjacency, budget=(epsilon, delta))
+        vault = Vault.open(files, codec, adjacency=adjacency, budget=(epsilon, delta))
         made = Synthesizer(epsilon, delta, codec=codec, seed=seed).fit(vault)
         drawn = made.sample(persons.rows, seed=seed, frame="table")
     return measured(drawn["persons"], drawn["years"])

@@ -7,7 +7,6 @@ from another key. So adding or removing everything of one key adds or removes on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from privot.common.unit_values import block_owners
 from privot.data import owned_digest, records_digest
 from privot.errors import DataError, UsageError, brief
-from privot.vault.contributions import kept_rows
+from privot.kinds.contributions import kept_rows
 
 if TYPE_CHECKING:
     from privot.tables import RelatedCodec
@@ -51,7 +50,7 @@ class RelatedTables:
     -----
     Formal guarantee: `rows()` has one row per key that a parent has. The row is a function of the rows with that key,
     in every table as a multiset, and of the codec. Of a table of children with more than `per_parent` rows of one key,
-    those take part that `privot.vault.contributions.kept_rows` chooses: by a hash of the key and the child alone.
+    those take part that `privot.kinds.contributions.kept_rows` chooses: by a hash of the key and the child alone.
 
     That keys of parents are unique, and that each child has a parent, is stated of the tables, as the types of columns
     are: tables without it are refused before anything is paid. A data set that has both still has both without
@@ -154,25 +153,3 @@ class RelatedTables:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise UsageError("Related tables are not pickled or copied: read them again.")
-
-
-def read_related(
-    paths: Mapping[str, str | Path], codec: RelatedCodec, orphans: str = ORPHANS[0]
-) -> tuple[RelatedTables, float]:
-    """The related tables in CSV or Parquet files, by the names of the tables, and the bound on the norm of a row."""
-    # only here: a vault of an array needs no reader of tables
-    from privot.tables import RelatedCodec, encode_file_with_units
-
-    if not isinstance(codec, RelatedCodec):
-        raise UsageError(f"Expected a RelatedCodec, got {type(codec).__name__}.")
-    if not isinstance(paths, Mapping) or set(paths) != set(codec.names):
-        raise UsageError(f"Give one file for each of the names {', '.join(codec.names)}.")
-    tables: dict[str, Encoded] = {}
-    for name, of_file in zip(codec.names, codec.file_codecs, strict=True):
-        try:
-            # without the one parent who has children their table is empty: that may not be refused
-            tables[name] = encode_file_with_units(paths[name], of_file, codec.key, may_be_empty=name != codec.parent)
-        except DataError as error:
-            file, said = Path(paths[name]).name, str(error)
-            raise DataError(said if repr(file) in said else f"{file}: {said}") from None
-    return RelatedTables(codec, tables, orphans), codec.bound()
