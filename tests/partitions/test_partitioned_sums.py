@@ -349,7 +349,7 @@ def test_an_engine_that_loses_or_repeats_a_partition_is_refused(tmp_path: Path, 
 
 
 @pytest.mark.kills
-def test_killed_processes_change_neither_the_sums_nor_hang(tmp_path: Path) -> None:
+def test_killed_processes_change_neither_the_sums_nor_hang(tmp_path: Path, whole_run: bool) -> None:
     import signal
     import threading
     import time
@@ -362,7 +362,7 @@ def test_killed_processes_change_neither_the_sums_nor_hang(tmp_path: Path) -> No
 
     def kill() -> None:
         dice = np.random.default_rng(0)
-        while len(killed) < 5 and not done.is_set():
+        while len(killed) < (10 if whole_run else 3) and not done.is_set():
             time.sleep(0.1 + 0.3 * dice.random())
             found = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdecimal() and _is_worker(p)]
             if found:
