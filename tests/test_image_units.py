@@ -25,7 +25,7 @@ from privot.ledger import Ledger
 from privot.mechanisms import MeanEmbedding
 from privot.noise import SystemNoise
 from privot.opening.limits import UNPACKED_VARIABLE
-from privot.synthesis.features.fourier import Fourier
+from privot.synthesis.neural.features.fourier import Fourier
 
 NAMES, SHAPE = ("healthy", "ill"), (4, 4)
 STATED: dict[str, Any] = {"classes": NAMES, "shape": SHAPE}

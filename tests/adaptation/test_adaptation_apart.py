@@ -28,9 +28,9 @@ from privot.ledger import Ledger
 from privot.mechanisms import MeanEmbedding
 from privot.mechanisms.mechanism import Facts
 from privot.release import Release
-from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.neural.defaults.feature_defaults import choose_features
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
+from privot.synthesis.neural.features.fourier import Fourier
 from privot.vault import Vault
 
 ONE = Adjacency.REPLACE_ONE

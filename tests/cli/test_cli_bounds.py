@@ -15,7 +15,7 @@ from privot.cli import run
 from privot.errors import DataError, UsageError
 from privot.federation.parties.enrolment import make_coordinator
 from privot.synthesis import Synthesizer
-from privot.synthesis.features.fourier import feature_map
+from privot.synthesis.neural.features.fourier import feature_map
 
 HUGE = "1" + "0" * 400
 AUDIT = "audit one-run --sigma 1 --batch 10 --canaries".split()

@@ -19,8 +19,8 @@ from privot.errors import UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms.accuracy_counts import CorrectCounts, _right
 from privot.noise import SystemNoise
-from privot.synthesis.features.fourier import Fourier
-from privot.synthesis.features.network_features import NetworkFeatures
+from privot.synthesis.neural.features.fourier import Fourier
+from privot.synthesis.neural.features.network_features import NetworkFeatures
 from privot.vault import Vault
 from weaker_noise import WeakerNoise
 

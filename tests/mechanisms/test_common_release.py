@@ -20,8 +20,8 @@ from privot.guarantee import Adjacency
 from privot.mechanisms import MeanEmbedding
 from privot.mechanisms.embedding import MARGIN
 from privot.noise import SystemNoise
-from privot.synthesis.features.fourier import Fourier
-from privot.synthesis.features.hadamard import HadamardFourier
+from privot.synthesis.neural.features.fourier import Fourier
+from privot.synthesis.neural.features.hadamard import HadamardFourier
 from privot.vault import Vault
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE

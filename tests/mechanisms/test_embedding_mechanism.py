@@ -21,7 +21,7 @@ from privot.mechanisms import Facts, MeanEmbedding
 from privot.mechanisms.embedding import MARGIN, clip_features, count_share
 from privot.mechanisms.exact_sums import Sums, _norms
 from privot.noise import SystemNoise
-from privot.synthesis.features.fourier import Fourier, Stack
+from privot.synthesis.neural.features.fourier import Fourier, Stack
 from privot.vault import Vault
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE

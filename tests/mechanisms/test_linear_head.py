@@ -24,7 +24,7 @@ from privot.mechanisms import Facts
 from privot.mechanisms.exact_sums import MARGIN
 from privot.mechanisms.gradients.linear_head import TunedHead, bounded, on_grid
 from privot.noise import SystemNoise
-from privot.synthesis.features.fourier import Fourier
+from privot.synthesis.neural.features.fourier import Fourier
 from privot.vault import Vault
 from weaker_noise import WeakerNoise
 

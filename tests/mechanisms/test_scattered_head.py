@@ -15,7 +15,7 @@ from privot.guarantee import Adjacency
 from privot.mechanisms.exact_sums import MARGIN
 from privot.mechanisms.gradients import linear_head
 from privot.mechanisms.gradients.linear_head import TunedHead
-from privot.synthesis.features.scattering import Scattering
+from privot.synthesis.neural.features.scattering import Scattering
 
 ADD = Adjacency.ADD_REMOVE
 SPECIAL = [0.0, 1.0, 0.5, math.nan, math.inf, -math.inf, 1e308, 5e-324, 2.0**-17]

@@ -47,7 +47,7 @@ from privot.mechanisms.table_counts.further_scores import InteractionScore, Labe
 from privot.mechanisms.table_counts.row_views import ChildView, ParentView, ViewedSums
 from privot.partitions.kept_sums import described
 from privot.partitions.partition_tasks import AddRecords, NameRecords
-from privot.synthesis.features.fourier import Fourier
+from privot.synthesis.neural.features.fourier import Fourier
 from privot.synthesis.tabular.table_fit import FurtherTablePlanner, TablePlanner
 from privot.synthesis.tabular.table_release import Asked
 from privot.tables import Column, Schema, encoded_columns

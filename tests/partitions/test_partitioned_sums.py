@@ -38,9 +38,9 @@ from privot.mechanisms import GroupedMarginals, MeanEmbedding, PrivateSketch, Ra
 from privot.mechanisms.table_counts import grouped_marginals
 from privot.partitions import LocalEngine, choose_engine, open_source
 from privot.synthesis import Synthesizer
-from privot.synthesis.features.fourier import Fourier
-from privot.synthesis.features.hadamard import HadamardFourier
 from privot.synthesis.neural.defaults import generator_defaults
+from privot.synthesis.neural.features.fourier import Fourier
+from privot.synthesis.neural.features.hadamard import HadamardFourier
 from privot.tables import encode_file
 
 pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")

@@ -24,8 +24,6 @@ from privot.ledger import Ledger
 from privot.mechanisms.accuracy_counts import correct_counts_event
 from privot.release import Release
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.features.fourier import Fourier
-from privot.synthesis.features.network_features import CONSTANT
 from privot.synthesis.job_files import CHOICE, LABELS
 from privot.synthesis.methods import after_training_steps
 from privot.synthesis.methods.embedding_method import beside
@@ -34,6 +32,8 @@ from privot.synthesis.neural.after_training.warp_selection import EACH, WarpSele
 from privot.synthesis.neural.defaults import after_training_defaults
 from privot.synthesis.neural.defaults.after_training_defaults import FACTORS, choose_warp_selection
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
+from privot.synthesis.neural.features.fourier import Fourier
+from privot.synthesis.neural.features.network_features import CONSTANT
 from privot.synthesis.neural.generators.generator import build
 from privot.vault import Vault
 

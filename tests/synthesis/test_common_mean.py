@@ -22,8 +22,6 @@ from privot.ledger import Ledger
 from privot.mechanisms import Facts
 from privot.synthesis import Rules, Synthesizer
 from privot.synthesis.design import check_cost
-from privot.synthesis.features.fourier import Fourier, Stack
-from privot.synthesis.features.scattered import Scattered
 from privot.synthesis.methods import embedding_method
 from privot.synthesis.methods.embedding_method import EmbeddingDesign
 from privot.synthesis.methods.embedding_training import Target, _Step, train
@@ -35,6 +33,8 @@ from privot.synthesis.neural.defaults.feature_defaults import choose_both
 from privot.synthesis.neural.defaults.generator_defaults import COMMON_STEPS, choose_rules
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
 from privot.synthesis.neural.defaults.streaming_defaults import embedding_options
+from privot.synthesis.neural.features.fourier import Fourier, Stack
+from privot.synthesis.neural.features.scattered import Scattered
 from privot.synthesis.neural.generator_training.distributed import ALONE
 from privot.synthesis.neural.generator_training.training_state import TrainingState
 from privot.synthesis.neural.public.public_images import MIN_IMAGES, PublicImages

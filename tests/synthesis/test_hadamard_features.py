@@ -22,12 +22,12 @@ from privot.mechanisms import Facts, MeanEmbedding
 from privot.mechanisms.embedding import FeatureSums
 from privot.mechanisms.phase_sums import PhaseSums, pairs
 from privot.synthesis import Synthesizer
-from privot.synthesis.features.class_means import class_means
-from privot.synthesis.features.fourier import Fourier, feature_map
-from privot.synthesis.features.hadamard import HadamardFourier, transformed
 from privot.synthesis.methods.embedding_method import EmbeddingDesign
 from privot.synthesis.neural.defaults.feature_defaults import choose_features
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
+from privot.synthesis.neural.features.class_means import class_means
+from privot.synthesis.neural.features.fourier import Fourier, feature_map
+from privot.synthesis.neural.features.hadamard import HadamardFourier, transformed
 
 MAPS = [
     HadamardFourier(3, 7, [0.5, 1.0], 1),

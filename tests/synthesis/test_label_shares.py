@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 
 from privot.errors import UsageError  # noqa: E402
 from privot.jobs.tensor_files import read_tensors, write_tensors  # noqa: E402
-from privot.synthesis.features.scattering import Scattering, ScatteringClassifier  # noqa: E402
 from privot.synthesis.neural.after_training.label_shares import share_offsets  # noqa: E402
+from privot.synthesis.neural.features.scattering import Scattering, ScatteringClassifier  # noqa: E402
 
 
 def shares_of(scores: torch.Tensor, b: np.ndarray, classes: int) -> np.ndarray:

@@ -26,13 +26,13 @@ from privot.mechanisms.exact_sums import try_map
 from privot.noise import SeededNoise
 from privot.release import Release
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.features.fourier import Fourier
-from privot.synthesis.features.network_features import CONSTANT, NetworkFeatures, _answers, _on_grid
 from privot.synthesis.job_files import LABELS, LESSON
 from privot.synthesis.methods.embedding_method import beside
 from privot.synthesis.neural.after_training.relabelling import Drawn, Labelling, PretrainedLabeller, labeller, labels_of
 from privot.synthesis.neural.defaults.after_training_defaults import LABELLING, choose_labelling, labelling_of
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
+from privot.synthesis.neural.features.fourier import Fourier
+from privot.synthesis.neural.features.network_features import CONSTANT, NetworkFeatures, _answers, _on_grid
 from privot.synthesis.output.html_report import write_report
 from privot.vault import Vault
 

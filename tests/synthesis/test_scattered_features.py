@@ -14,11 +14,11 @@ import torch
 
 from privot.errors import DataError, UsageError
 from privot.mechanisms.exact_sums import try_map
-from privot.synthesis.features.class_means import class_means
-from privot.synthesis.features.fourier import feature_map
-from privot.synthesis.features.photographs import photograph_channels
-from privot.synthesis.features.scattered import MOST, Scattered
-from privot.synthesis.features.scattering import Scattering, channels_of
+from privot.synthesis.neural.features.class_means import class_means
+from privot.synthesis.neural.features.fourier import feature_map
+from privot.synthesis.neural.features.photographs import photograph_channels
+from privot.synthesis.neural.features.scattered import MOST, Scattered
+from privot.synthesis.neural.features.scattering import Scattering, channels_of
 
 SHAPE, DIM = (16, 16, 3), 768
 SPECIAL = [0.0, -0.0, 1.0, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324]
@@ -109,7 +109,7 @@ def test_a_map_comes_back_from_its_dictionary_or_is_refused() -> None:
 
 def test_means_on_a_gpu_turn_the_centred_phases(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel of a GPU is replaced by its formula; what is left is the constant that centring takes out."""
-    from privot.synthesis.features import class_means as module
+    from privot.synthesis.neural.features import class_means as module
 
     stand_in: Any = types.ModuleType("fourier_cuda")
 
@@ -118,7 +118,7 @@ def test_means_on_a_gpu_turn_the_centred_phases(monkeypatch: pytest.MonkeyPatch)
         return torch.cat([phases.cos().mean(dim=1), phases.sin().mean(dim=1)], dim=1)
 
     stand_in.mean_phases = mean_phases
-    monkeypatch.setitem(sys.modules, "privot.synthesis.features.fourier_cuda", stand_in)
+    monkeypatch.setitem(sys.modules, "privot.synthesis.neural.features.fourier_cuda", stand_in)
     held, x = made(), rows(8, 7).float()
     codes, (a, b) = held.codes(x), held.weights
     found = b * module._centred_means(held.fourier, codes, 2)

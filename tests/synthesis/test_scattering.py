@@ -16,8 +16,8 @@ from scipy import ndimage
 from privot.errors import DataError, UsageError
 from privot.mechanisms.exact_sums import MARGIN, try_map
 from privot.mechanisms.gradients.linear_head import bounded
-from privot.synthesis.features import scattering
-from privot.synthesis.features.scattering import (
+from privot.synthesis.neural.features import scattering
+from privot.synthesis.neural.features.scattering import (
     LENGTH,
     OFFSET,
     Scattering,

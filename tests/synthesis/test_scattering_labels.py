@@ -16,8 +16,6 @@ from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.ledger import Ledger
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.features.fourier import Fourier
-from privot.synthesis.features.scattering import Scattering, ScatteringClassifier
 from privot.synthesis.job_files import LESSON
 from privot.synthesis.neural.after_training.relabelling import Drawn, Labelling, PretrainedLabeller, labeller, labels_of
 from privot.synthesis.neural.defaults.after_training_defaults import (
@@ -27,6 +25,8 @@ from privot.synthesis.neural.defaults.after_training_defaults import (
     labelling_of,
 )
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
+from privot.synthesis.neural.features.fourier import Fourier
+from privot.synthesis.neural.features.scattering import Scattering, ScatteringClassifier
 from privot.synthesis.output.html_report import write_report
 from privot.vault import Vault
 

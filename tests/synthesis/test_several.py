@@ -14,11 +14,11 @@ import torch
 from privot.errors import DataError
 from privot.jobs.job import Job
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.methods.embedding_training import Target, _Step
 from privot.synthesis.neural.after_training.warp_selection import warped
 from privot.synthesis.neural.defaults.generator_defaults import choose_rules
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
+from privot.synthesis.neural.features.fourier import Fourier
 from privot.synthesis.neural.generator_training.distributed import ALONE
 from privot.synthesis.neural.generator_training.training_dry_run import rehearse
 from privot.synthesis.neural.generator_training.training_state import TrainingState

@@ -137,7 +137,7 @@ def test_a_network_and_its_tuning_are_the_same_on_cuda() -> None:
 
 def test_a_scattering_is_the_same_on_cuda() -> None:
     from privot.mechanisms.gradients.linear_head import bounded
-    from privot.synthesis.features.scattering import Scattering
+    from privot.synthesis.neural.features.scattering import Scattering
 
     dice = torch.Generator().manual_seed(0)
     rows = torch.rand(90, 16 * 20 * 3, generator=dice, dtype=torch.float64)

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from privot.errors import DataError, UsageError
-from privot.synthesis.features import fourier
-from privot.synthesis.features.class_means import class_means
-from privot.synthesis.features.filters import Filtered
-from privot.synthesis.features.fourier import Fourier, Stack, feature_map
+from privot.synthesis.neural.features import fourier
+from privot.synthesis.neural.features.class_means import class_means
+from privot.synthesis.neural.features.filters import Filtered
+from privot.synthesis.neural.features.fourier import Fourier, Stack, feature_map
 from privot.transport.slice_directions import draw_directions
 
 ANY = st.floats(allow_nan=False, allow_infinity=False)
@@ -185,7 +185,7 @@ def test_records_are_looked_at_in_pieces_that_fit(features: Filtered, monkeypatc
     x = torch.rand(7, features.dim, dtype=torch.float64, generator=torch.Generator().manual_seed(10))
     whole = features.seen(x)
     for most in (1, 20_000):
-        monkeypatch.setattr("privot.synthesis.features.filter_banks._MAX_HELD", most)
+        monkeypatch.setattr("privot.synthesis.neural.features.filter_banks._MAX_HELD", most)
         assert torch.equal(features.seen(x), whole)
 
 

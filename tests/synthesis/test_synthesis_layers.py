@@ -12,8 +12,8 @@ from torch import nn
 
 from privot.common.cuda_graphs import lay_out
 from privot.common.image_axes import Axes
-from privot.synthesis.features.filter_banks import Bank, pooled
-from privot.synthesis.features.filters import Filtered
+from privot.synthesis.neural.features.filter_banks import Bank, pooled
+from privot.synthesis.neural.features.filters import Filtered
 from privot.synthesis.neural.generators.fused_layers import (
     DoubledReLU,
     FewMaps,
@@ -130,7 +130,7 @@ def test_a_bank_has_the_same_slopes_on_every_way(
     """The ways of a GPU, in float32, against the plain one of a processor and autograd."""
     if device == "cuda":
         monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    monkeypatch.setattr("privot.synthesis.features.filter_banks.HALF", torch.float32)
+    monkeypatch.setattr("privot.synthesis.neural.features.filter_banks.HALF", torch.float32)
     bank, random = Bank(axes, 6, width, cell, stride, np.random.SeedSequence(5)), torch.Generator().manual_seed(6)
     x = torch.rand(4, axes.height * axes.width * axes.channels, generator=random)
     slope, found = 1e-9 * torch.randn(4, bank.size, generator=random), []

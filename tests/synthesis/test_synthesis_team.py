@@ -28,7 +28,7 @@ STEP = """
 import sys, numpy as np, torch
 from torch import distributed
 from privot.synthesis.methods.embedding_training import Target, _Step
-from privot.synthesis.features.fourier import Fourier
+from privot.synthesis.neural.features.fourier import Fourier
 from privot.synthesis.neural.defaults.problem_and_rules import Rules
 from privot.synthesis.neural.generator_training.distributed import Team
 from privot.synthesis.neural.generator_training.training_state import TrainingState

@@ -23,9 +23,9 @@ from privot.ledger import Ledger
 from privot.mechanisms import MeanEmbedding
 from privot.noise import SystemNoise
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.neural.after_training.relabelling import Labelling
 from privot.synthesis.neural.after_training.warp_selection import WarpSelection
+from privot.synthesis.neural.features.fourier import Fourier
 from privot.vault import Vault
 
 pytestmark = pytest.mark.slow

@@ -31,10 +31,10 @@ from privot.mechanisms import (
 from privot.mechanisms.gradients.dp_sgd import default_sampling
 from privot.mechanisms.mechanism import Facts, Mechanism, refuse_unit
 from privot.synthesis.config import SynthesisConfig
-from privot.synthesis.features.fourier import Fourier, feature_map
 from privot.synthesis.neural.defaults.feature_defaults import BANDWIDTHS as PIXEL_BANDWIDTHS
 from privot.synthesis.neural.defaults.feature_defaults import frequencies
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
+from privot.synthesis.neural.features.fourier import Fourier, feature_map
 from privot.synthesis.planner import plan as plan_synthesis
 from privot.synthesis.tabular.table_design import TableDesign
 from privot.tables.codec import TableCodec

@@ -29,7 +29,7 @@ from privot.data import checked_labels, checked_rows
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
 from privot.mechanisms.mechanism import Facts
-from privot.synthesis.features.fourier import public_range
+from privot.synthesis.neural.features.fourier import public_range
 from privot.tables.codec import TableCodec
 from privot.transport.slice_directions import check_seed, fresh_seed
 

@@ -23,7 +23,7 @@ from privot.guarantee import Adjacency, Guarantee
 from privot.mechanisms import MeanEmbedding
 from privot.mechanisms.mechanism import Facts, refuse_unit
 from privot.opening import parse_json, read_bytes
-from privot.synthesis.features.fourier import Fourier
+from privot.synthesis.neural.features.fourier import Fourier
 from privot.transport.slice_directions import check_seed
 
 SCHEMA_VERSION = 1

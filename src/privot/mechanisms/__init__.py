@@ -26,8 +26,8 @@ from privot.mechanisms.table_counts.marginals import Marginals
 from privot.mechanisms.table_counts.pair_weights import WeightRule
 from privot.mechanisms.table_counts.related_marginals import RelatedMarginals
 from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
-from privot.mechanisms.unproven.alignment import AlignmentQuery, PublishedAlignment
 from privot.mechanisms.unproven.interpolation import Interpolation
+from privot.mechanisms.unproven.published_alignment import AlignmentQuery, PublishedAlignment
 from privot.mechanisms.unproven.published_gradients import PublishedGradients
 
 __all__ = [

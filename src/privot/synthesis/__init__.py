@@ -6,14 +6,14 @@ with needing("Synthesis needs", "synthesis"):
     # all of them now: that a report or weights cannot be written must be known before paying
     require("Synthesis needs", "synthesis", "torch", "safetensors", "jinja2")
     import privot.synthesis.neural.generators.image_generators  # noqa: F401 (makes its generators known)
-    from privot.synthesis.encoders.public_encoder import PublicEncoder
-    from privot.synthesis.features.encoder_features import EncoderFeatures
-    from privot.synthesis.features.fourier import Fourier, Stack, feature_map
-    from privot.synthesis.features.hadamard import HadamardFourier
     from privot.synthesis.methods.embedding_training import Target, train
     from privot.synthesis.neural.defaults.feature_defaults import choose_features
     from privot.synthesis.neural.defaults.generator_defaults import choose_rules
     from privot.synthesis.neural.defaults.problem_and_rules import Problem, Rules
+    from privot.synthesis.neural.encoders.public_encoder import PublicEncoder
+    from privot.synthesis.neural.features.encoder_features import EncoderFeatures
+    from privot.synthesis.neural.features.fourier import Fourier, Stack, feature_map
+    from privot.synthesis.neural.features.hadamard import HadamardFourier
     from privot.synthesis.neural.generator_training.training_state import TrainingState
     from privot.synthesis.neural.generators.generator import Generator, build
     from privot.synthesis.neural.public.public_images import PublicImages

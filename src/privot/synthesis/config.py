@@ -13,8 +13,8 @@ from privot.common.image_axes import image_axes
 from privot.errors import DataError, PrivotError, UsageError
 from privot.mechanisms import FeatureMap
 from privot.mechanisms.mechanism import Facts
-from privot.synthesis.encoders.public_encoder import PublicEncoder
 from privot.synthesis.neural.defaults.problem_and_rules import Rules
+from privot.synthesis.neural.encoders.public_encoder import PublicEncoder
 from privot.synthesis.neural.public.public_images import PublicImages
 from privot.tables.codec import TableCodec
 from privot.tables.related_codec import RelatedCodec, codec_from_dict

@@ -21,12 +21,12 @@ from privot.jobs.charges import Spent
 from privot.jobs.job import Job
 from privot.mechanisms import Facts
 from privot.release import Release
-from privot.synthesis.encoders.public_encoder import PublicEncoder
-from privot.synthesis.features.encoder_features import code_width, codes_among
 from privot.synthesis.job_files import CHOICE, LABELS
 from privot.synthesis.neural.after_training.relabelling import Labelling
 from privot.synthesis.neural.after_training.warp_selection import WarpSelection
 from privot.synthesis.neural.defaults.problem_and_rules import Rules
+from privot.synthesis.neural.encoders.public_encoder import PublicEncoder
+from privot.synthesis.neural.features.encoder_features import code_width, codes_among
 
 NOT_PAID_FOR = "The release in this folder is not the one its job paid for: restore it from a backup."
 

@@ -19,10 +19,10 @@ from privot.synthesis.neural.generators.generator import Generator
 from privot.synthesis.neural.generators.joined_pairs import joined_pairs
 from privot.synthesis.neural.generators.record_scale import RecordScale
 from privot.synthesis.neural.public.public_means import PublicUse
+from privot.synthesis.tabular.conditions import Where, conditions_of
 from privot.synthesis.tabular.related.related_model import RelatedModel
 from privot.synthesis.tabular.restricted_rows import restricted_rows
 from privot.synthesis.tabular.table_model import TableModel
-from privot.tables.conditions import Where, conditions_of
 from privot.tables.frames import FrameForm
 from privot.tables.table import Table
 from privot.transport.slice_directions import check_seed, fresh_seed

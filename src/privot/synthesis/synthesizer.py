@@ -19,19 +19,19 @@ from privot.jobs.estimator import NotFittedError
 from privot.mechanisms import FeatureMap
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
-from privot.synthesis.encoders.public_encoder import PublicEncoder
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedRelated, FittedTable
 from privot.synthesis.methods.method import Outcome
 from privot.synthesis.neural.after_training.relabelling import Labeller
 from privot.synthesis.neural.defaults.problem_and_rules import Rules
+from privot.synthesis.neural.encoders.public_encoder import PublicEncoder
 from privot.synthesis.neural.generators.generator import Generator
 from privot.synthesis.neural.public.public_images import PublicImages
 from privot.synthesis.neural.public.public_means import PublicUse
 from privot.synthesis.output.html_report import REPORT
 from privot.synthesis.output.saved_model import read_model, write_model
 from privot.synthesis.paid_fit import PaidFit
+from privot.synthesis.tabular.conditions import Where
 from privot.tables.codec import TableCodec
-from privot.tables.conditions import Where
 from privot.tables.frames import FrameForm, frame_of
 from privot.tables.related_codec import RelatedCodec
 

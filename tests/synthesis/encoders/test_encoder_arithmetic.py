@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privot.synthesis.encoders import exact_arithmetic as exact
+from privot.synthesis.neural.encoders import exact_arithmetic as exact
 
 
 def mixed(seed: int, *shape: int) -> torch.Tensor:

@@ -15,8 +15,8 @@ from torch.nn import functional
 from privot.errors import PrivotError
 from privot.mechanisms.embedding import FeatureSums
 from privot.synthesis import EncoderFeatures, PublicEncoder
-from privot.synthesis.encoders.operators import apply
-from privot.synthesis.encoders.tape import RefusedEncoderError, Tape
+from privot.synthesis.neural.encoders.operators import apply
+from privot.synthesis.neural.encoders.tape import RefusedEncoderError, Tape
 
 
 def test_a_piece_of_a_tensor_does_not_hold_the_memory_of_all_of_it() -> None:
@@ -48,7 +48,7 @@ def test_images_that_are_resized_are_bounded_before_the_weights_for_it_are_made(
 ) -> None:
     """A folder's author names the shape: of 12,000 pixels a side the weights took 11 s and 1 GB."""
     encoder = PublicEncoder(saved(nn.Conv2d(3, 4, 3), tmp_path), size=8)
-    monkeypatch.setattr("privot.synthesis.encoders.public_encoder._resizing", None)
+    monkeypatch.setattr("privot.synthesis.neural.encoders.public_encoder._resizing", None)
     for sides in ((12_000, 8), (8, 4097)):
         with pytest.raises(RefusedEncoderError, match="up to 4096 pixels"):
             encoder.tape(3, *sides)

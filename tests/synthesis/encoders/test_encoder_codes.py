@@ -19,8 +19,8 @@ from privot.errors import DataError, UnprovenError, UsageError
 from privot.mechanisms.exact_sums import try_map
 from privot.mechanisms.gradients.linear_head import MAX_FEATURE, TunedHead, bounded
 from privot.synthesis import PublicEncoder
-from privot.synthesis.encoders import public_encoder
-from privot.synthesis.features.encoder_codes import OFFSET, SHORTEST, EncoderClassifier, EncoderCodes
+from privot.synthesis.neural.encoders import public_encoder
+from privot.synthesis.neural.features.encoder_codes import OFFSET, SHORTEST, EncoderClassifier, EncoderCodes
 
 SPAN = (0.0, 255.0)
 
@@ -112,7 +112,7 @@ def test_labels_of_an_encoder_stand_and_assume_as_the_encoder_does(
     release = vault.release(head(held), purpose="labels")
     assert release.guarantee.standing == "proven"
     assert said in release.guarantee.assumptions
-    monkeypatch.setattr("privot.synthesis.features.encoder_features.PROVEN_ON", ())
+    monkeypatch.setattr("privot.synthesis.neural.features.encoder_features.PROVEN_ON", ())
     with pytest.raises(UnprovenError):
         vault.release(head(held), purpose="labels")
     assert len(ledger.entries()) == 1

@@ -11,8 +11,8 @@ from encoder_networks import DIM, SHAPE, Grouped, honest, named, saved
 from torch import nn
 
 from privot.synthesis import EncoderFeatures, PublicEncoder
-from privot.synthesis.encoders import exact_arithmetic as exact
-from privot.synthesis.features.encoder_codes import EncoderCodes
+from privot.synthesis.neural.encoders import exact_arithmetic as exact
+from privot.synthesis.neural.features.encoder_codes import EncoderCodes
 
 if not torch.cuda.is_available():
     pytest.skip("There is no CUDA device here.", allow_module_level=True)

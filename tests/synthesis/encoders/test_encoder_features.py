@@ -33,8 +33,8 @@ from torch import Tensor, nn
 from privot.errors import DataError, PrivotError
 from privot.mechanisms.exact_sums import clip_features, try_map
 from privot.synthesis import EncoderFeatures, Fourier, PublicEncoder, Stack, feature_map
-from privot.synthesis.encoders import public_encoder
-from privot.synthesis.encoders.tape import RefusedEncoderError, Tape
+from privot.synthesis.neural.encoders import public_encoder
+from privot.synthesis.neural.encoders.tape import RefusedEncoderError, Tape
 
 
 def mapped(path: Path, **changes: Any) -> EncoderFeatures:
@@ -142,10 +142,10 @@ def test_codes_do_not_depend_on_blocks_memory_or_threads(
         finally:
             torch.set_num_threads(threads)
         assert features._tape.block > 33
-        monkeypatch.setattr("privot.synthesis.encoders.tape.HELD", 5 * features._tape.numbers_per_row)
+        monkeypatch.setattr("privot.synthesis.neural.encoders.tape.HELD", 5 * features._tape.numbers_per_row)
         assert features._tape.block == 5
         assert torch.equal(features.codes(x), once)
-        monkeypatch.setattr("privot.synthesis.encoders.tape.HELD", 1)
+        monkeypatch.setattr("privot.synthesis.neural.encoders.tape.HELD", 1)
         assert torch.equal(features.codes(x), once)
 
 
@@ -158,7 +158,7 @@ def test_memory_is_bounded_by_what_is_alive_at_the_same_time(monkeypatch: pytest
         total = tape.add(torch.add, total, one)
     tape.finish([total])
     assert tape.numbers_per_row == (40 + 48 + 16) * DIM
-    monkeypatch.setattr("privot.synthesis.encoders.tape.MAX_NUMBERS", 100 * DIM)
+    monkeypatch.setattr("privot.synthesis.neural.encoders.tape.MAX_NUMBERS", 100 * DIM)
     with pytest.raises(RefusedEncoderError, match="too much memory"):
         tape.finish([total])
 
@@ -195,7 +195,7 @@ def test_a_process_that_makes_other_numbers_of_a_file_refuses(
 ) -> None:
     held = pickle.dumps(features)
     pickle.loads(held)
-    monkeypatch.setattr("privot.synthesis.encoders.exact_arithmetic._WEIGHTS", 34)
+    monkeypatch.setattr("privot.synthesis.neural.encoders.exact_arithmetic._WEIGHTS", 34)
     public_encoder._tape.cache_clear()
     with pytest.raises(PrivotError, match="other numbers of the encoder"):
         pickle.loads(held)

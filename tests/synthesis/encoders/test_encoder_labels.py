@@ -19,9 +19,6 @@ from privot.errors import DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency
 from privot.release import Release
 from privot.synthesis import PublicEncoder, Rules, Synthesizer, choose_rules
-from privot.synthesis.encoders import public_encoder
-from privot.synthesis.features.encoder_codes import EncoderClassifier, EncoderCodes
-from privot.synthesis.features.encoder_features import ImageCodes
 from privot.synthesis.job_files import LESSON, MADE
 from privot.synthesis.methods.streaming_method import StreamDesign
 from privot.synthesis.neural.after_training.relabelling import (
@@ -34,6 +31,9 @@ from privot.synthesis.neural.after_training.relabelling import (
 )
 from privot.synthesis.neural.defaults.after_training_defaults import choose_labelling, labelling_of
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
+from privot.synthesis.neural.encoders import public_encoder
+from privot.synthesis.neural.features.encoder_codes import EncoderClassifier, EncoderCodes
+from privot.synthesis.neural.features.encoder_features import ImageCodes
 from privot.synthesis.output.html_report import write_report
 from privot.synthesis.output.saved_model import ENCODER
 
@@ -137,11 +137,11 @@ def test_labels_are_refused_before_anything_is_paid(
     on_gpu = small(encoder).design(held.facts)
     object.__setattr__(on_gpu.mechanism, "device", "cuda")
     assert on_gpu.part_cost(PLAN, held.facts) == PLAN.event(held.facts.adjacency)
-    monkeypatch.setattr("privot.synthesis.features.encoder_features.PROVEN_ON", ("cpu",))
+    monkeypatch.setattr("privot.synthesis.neural.features.encoder_features.PROVEN_ON", ("cpu",))
     assert on_gpu.part_cost(PLAN, held.facts).to_dict()["standing"] == "unproven"
     assert PLAN.standing_on("cuda") == "unproven"
     assert replace(PLAN, kind="scattering").standing_on("cuda") == "proven"
-    monkeypatch.setattr("privot.synthesis.features.encoder_features.PROVEN_ON", ())
+    monkeypatch.setattr("privot.synthesis.neural.features.encoder_features.PROVEN_ON", ())
     for folder in (None, tmp_path / "job"):
         with pytest.raises(UnprovenError):
             small(encoder).fit(held, folder=folder)

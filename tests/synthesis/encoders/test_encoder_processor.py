@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.synthesis.encoders import arithmetic_checks as checks
-from privot.synthesis.encoders import exact_arithmetic as exact
-from privot.synthesis.encoders.operators import apply
-from privot.synthesis.encoders.tape import RefusedEncoderError, Tape
+from privot.synthesis.neural.encoders import arithmetic_checks as checks
+from privot.synthesis.neural.encoders import exact_arithmetic as exact
+from privot.synthesis.neural.encoders.operators import apply
+from privot.synthesis.neural.encoders.tape import RefusedEncoderError, Tape
 
 ENDS = [5e-324, -(2.0**-1060), 2.0**-1022, 1e-300, 0.5, 1.5, 2.5, -3.5, 1.0, -1.0, 6.0, 2.0**52 + 1.0, 1e300, -1.7e308]
 STRETCHES = [(start, length) for start in (0, 1, 3, 5) for length in (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 60)]

@@ -33,8 +33,8 @@ from torch import nn
 
 from privot.errors import DataError, UsageError
 from privot.synthesis import EncoderFeatures, PublicEncoder
-from privot.synthesis.encoders.operators import OPERATORS, apply
-from privot.synthesis.encoders.tape import ROWS, RefusedEncoderError, Rows, Tape
+from privot.synthesis.neural.encoders.operators import OPERATORS, apply
+from privot.synthesis.neural.encoders.tape import ROWS, RefusedEncoderError, Rows, Tape
 
 
 def refused(path: Path) -> str:

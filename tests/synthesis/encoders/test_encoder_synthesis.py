@@ -21,8 +21,8 @@ from privot.mechanisms import MeanEmbedding
 from privot.mechanisms.embedding import FeatureSums
 from privot.mechanisms.exact_sums import float_sums, rounding_per_record
 from privot.synthesis import Fourier, PublicEncoder, Stack, Synthesizer, choose_rules
-from privot.synthesis.encoders import public_encoder
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
+from privot.synthesis.neural.encoders import public_encoder
 from privot.synthesis.output.output_folder import write_folder
 
 
@@ -159,7 +159,7 @@ def test_a_release_with_an_encoder_has_to_be_allowed_on_a_device_without_a_proof
             both = MeanEmbedding(plain, sigma=2.0, device="cuda", common=features, common_share=0.5)
             assert both.standing == standing
             assert both.assumptions
-    monkeypatch.setattr("privot.synthesis.features.encoder_features.PROVEN_ON", ())
+    monkeypatch.setattr("privot.synthesis.neural.features.encoder_features.PROVEN_ON", ())
     opened = vault_of(ledger=(ledger := Ledger.create(tmp_path / "ledger")))
     with pytest.raises(UnprovenError):
         synthesizer(encoder).fit(opened)
@@ -248,7 +248,7 @@ def test_the_command_refuses_encoders_before_a_ledger_is_made(data: Path, tmp_pa
 def test_the_command_has_to_allow_an_encoder_on_a_device_without_a_proof(
     data: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("privot.synthesis.features.encoder_features.PROVEN_ON", ())
+    monkeypatch.setattr("privot.synthesis.neural.features.encoder_features.PROVEN_ON", ())
     given = words(data, tmp_path / "out", "--encoder", str(saved(honest(), tmp_path)))
     assert run(given) == 5
     assert "allow_unproven" in capsys.readouterr().err

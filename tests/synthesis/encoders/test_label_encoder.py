@@ -18,12 +18,12 @@ from privot import Ledger, Vault
 from privot.cli import run
 from privot.errors import DataError, PrivotError, UsageError
 from privot.synthesis import PublicEncoder, Synthesizer
-from privot.synthesis.encoders import public_encoder
-from privot.synthesis.encoders.exact_arithmetic import is_exact
-from privot.synthesis.features.encoder_codes import EncoderClassifier
-from privot.synthesis.features.encoder_features import ImageCodes, code_width, codes_among
 from privot.synthesis.job_files import LESSON
 from privot.synthesis.neural.after_training.relabelling import Labelling
+from privot.synthesis.neural.encoders import public_encoder
+from privot.synthesis.neural.encoders.exact_arithmetic import is_exact
+from privot.synthesis.neural.features.encoder_codes import EncoderClassifier
+from privot.synthesis.neural.features.encoder_features import ImageCodes, code_width, codes_among
 from privot.synthesis.output.html_report import write_report
 from privot.synthesis.output.saved_model import ENCODER
 

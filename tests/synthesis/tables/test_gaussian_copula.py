@@ -13,10 +13,10 @@ from privot.errors import DataError
 from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.synthesis.tabular.column_laws import gaussian_copula
 from privot.synthesis.tabular.column_laws.gaussian_copula import LEAST_EIGENVALUE, GaussianCopula, spread
+from privot.synthesis.tabular.conditions import conditions_of
 from privot.synthesis.tabular.restricted_rows import propose
 from privot.synthesis.tabular.table_model import Factor, Levels, TableModel
 from privot.tables import Column, Schema, TableCodec
-from privot.tables.conditions import conditions_of
 from privot.tables.constraints import Rules
 
 CELLS, GROUPS, ROWS = 64, 4, 40_000

@@ -15,9 +15,9 @@ from privot import Synthesizer, Vault
 from privot.errors import ConvergenceError, UsageError
 from privot.synthesis.output.output_folder import write_drawn
 from privot.synthesis.tabular import restricted_rows as module
+from privot.synthesis.tabular.conditions import conditions_of
 from privot.synthesis.tabular.table_model import Factor, Levels, TableModel
 from privot.tables import Column, Schema, Table, TableCodec, read_table
-from privot.tables.conditions import conditions_of
 from privot.tables.constraints import Constant, EmptyUnless, Function, Key, Order
 
 COLUMNS = (

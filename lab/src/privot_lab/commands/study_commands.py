@@ -9,7 +9,7 @@ import typer
 
 from privot.cli.parsing.options import AsJson, Chart, Delta, Device, Settings
 from privot.cli.parsing.typed_values import read_options
-from privot.cli.printing.answers import print_json, print_table
+from privot.cli.printing.printed_answer import print_json, print_table
 
 if TYPE_CHECKING:
     from privot_lab.studies import Study
@@ -204,7 +204,7 @@ def _print(study: Study, record: dict[str, Any], drawn: list[Path]) -> None:
 
 
 def _print_budgets(row: dict[str, Any]) -> None:
-    from privot.cli.printing.answers import number
+    from privot.cli.printing.printed_answer import number
 
     typer.echo(f"{row['variant']}: accuracy {row['accuracy']:.3f}, σ {row['sigma']:g}, {row['steps']} steps")
     budgets = [

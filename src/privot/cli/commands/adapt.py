@@ -11,7 +11,7 @@ from privot.cli.parsing import options as shared
 from privot.cli.parsing.option_combinations import check_together
 from privot.cli.parsing.options import AsJson, Device, LedgerFile, NewRecords, OptionalDelta, OptionalEpsilon, OutFolder
 from privot.cli.parsing.settings import SETTINGS
-from privot.cli.printing.answers import print_facts, print_json
+from privot.cli.printing.printed_answer import print_facts, print_json
 
 if TYPE_CHECKING:
     from privot.adaptation.adaptation_request import AdaptationRequest

@@ -20,7 +20,7 @@ from privot.cli.parsing.options import (
     ValueRange,
     WordVectorFile,
 )
-from privot.cli.printing.answers import number, print_json, print_table
+from privot.cli.printing.printed_answer import number, print_json, print_table
 from privot.cli.running.audit_runs.audit_by_target import TARGET
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import typer
 from privot.cli.parsing import options as shared
 from privot.cli.parsing.options import AsJson, Chart, Classes, LedgerFile, NewRecords, PublicSeed, Shape
 from privot.cli.parsing.settings import SETTINGS
-from privot.cli.printing.answers import number, print_facts, print_json
+from privot.cli.printing.printed_answer import number, print_facts, print_json
 
 if TYPE_CHECKING:
     from privot.cli.running.private_comparison import PrivateAnswer

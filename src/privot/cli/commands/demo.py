@@ -11,7 +11,7 @@ import typer
 
 from privot.cli.parsing.options import AsJson, Delta, Epsilon
 from privot.cli.printing import browser
-from privot.cli.printing.answers import print_json
+from privot.cli.printing.printed_answer import print_json
 
 if TYPE_CHECKING:
     from privot.cli.running.demo_runs.demonstration import DemoAnswer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from privot.cli.parsing.options import AsJson
-from privot.cli.printing.answers import print_json, print_table
+from privot.cli.printing.printed_answer import print_json, print_table
 
 
 def doctor(as_json: AsJson = False) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from privot.cli.parsing.options import AsJson, Classes, Device, PublicSeed, SchemaFile, Shape
-from privot.cli.printing.answers import print_facts, print_json, print_table
+from privot.cli.printing.printed_answer import print_facts, print_json, print_table
 
 
 def evaluate(

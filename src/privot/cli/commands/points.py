@@ -9,7 +9,7 @@ import typer
 
 from privot.cli.parsing import options as shared
 from privot.cli.parsing.options import AsJson, Chart, Classes, PublicSeed, Shape
-from privot.cli.printing.answers import number, print_facts, print_json, print_table
+from privot.cli.printing.printed_answer import number, print_facts, print_json, print_table
 
 KEEP = "private, do not publish: scores are about A's own confidential records, and nothing of A was sent anywhere"
 MEANING_SEEN = 0.95

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from privot.cli.parsing.options import AsJson
-from privot.cli.printing.answers import print_json
+from privot.cli.printing.printed_answer import print_json
 
 
 def report(

@@ -10,7 +10,7 @@ import typer
 from privot.cli.parsing import options as shared
 from privot.cli.parsing.options import AsJson, Device, Epsilon, LedgerFile, NewRecords, OutFolder
 from privot.cli.parsing.settings import SETTINGS
-from privot.cli.printing.answers import print_facts, print_json, print_table
+from privot.cli.printing.printed_answer import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
     from privot.cli.running.synth_runs.synth_job import SynthAnswer

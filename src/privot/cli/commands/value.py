@@ -10,8 +10,8 @@ import typer
 
 from privot.cli.parsing import options as shared
 from privot.cli.parsing.options import AsJson, Chart, Classes, PublicSeed, Shape
-from privot.cli.printing.answers import number, print_facts, print_json, print_table
 from privot.cli.printing.guarantee_words import NO_PRIVACY, summary
+from privot.cli.printing.printed_answer import number, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
     from privot.data import StatedFacts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from privot.cli.printing.answers import number
+from privot.cli.printing.printed_answer import number
 
 if TYPE_CHECKING:
     from privot.guarantee import Guarantee

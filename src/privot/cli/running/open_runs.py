@@ -178,7 +178,7 @@ def _range(text: str | None, source: str) -> tuple[float, float]:
 
 def print_open(answer: dict[str, Any], as_json: bool) -> None:
     """Print the answer; the first line says that nothing is protected."""
-    from privot.cli.printing.answers import print_facts, print_json
+    from privot.cli.printing.printed_answer import print_facts, print_json
 
     if as_json:
         print_json(answer)

@@ -90,7 +90,7 @@ def compare_privately(
 
     A comparison that was paid for and not shown by an earlier attempt is shown at no further cost.
     """
-    from privot.cli.printing.answers import in_one_piece
+    from privot.cli.printing.printed_answer import in_one_piece
     from privot.common.arguments import check_delta, check_epsilon
     from privot.errors import UsageError
     from privot.jobs.release_once import delivering

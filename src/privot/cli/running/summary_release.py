@@ -101,7 +101,7 @@ def _release(
     show: Show,
 ) -> None:
     """Release and show, paid by the ledger at `place`; None where the data belong to nobody."""
-    from privot.cli.printing.answers import in_one_piece
+    from privot.cli.printing.printed_answer import in_one_piece
     from privot.jobs.release_once import delivering, release_marked
     from privot.opening import max_unpacked
     from privot.release import Release

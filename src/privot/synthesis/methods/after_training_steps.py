@@ -13,9 +13,6 @@ import torch
 
 from privot.mechanisms.accuracy_counts import CorrectCounts
 from privot.mechanisms.gradients.linear_head import TunedHead
-from privot.synthesis.features.fourier import to_unit
-from privot.synthesis.features.linear_classifier import LinearClassifier
-from privot.synthesis.features.network_features import NetworkFeatures
 from privot.synthesis.fitted import FittedGenerator
 from privot.synthesis.job_files import CHOICE, LABELS, LESSON
 from privot.synthesis.methods.method import Outcome, SynthesisRun
@@ -29,6 +26,9 @@ from privot.synthesis.neural.after_training.relabelling import (
 )
 from privot.synthesis.neural.after_training.warp_selection import WarpSelection, classifiers, warped
 from privot.synthesis.neural.defaults.problem_and_rules import ASSUMED_RECORDS
+from privot.synthesis.neural.features.fourier import to_unit
+from privot.synthesis.neural.features.linear_classifier import LinearClassifier
+from privot.synthesis.neural.features.network_features import NetworkFeatures
 
 
 def refine(run: SynthesisRun, outcome: Outcome, made_from: str) -> Outcome:

@@ -34,11 +34,6 @@ from privot.synthesis.design import (
     check_same_facts,
     check_standing,
 )
-from privot.synthesis.encoders.public_encoder import PublicEncoder
-from privot.synthesis.encoders.tape import RefusedEncoderError
-from privot.synthesis.features.encoder_codes import EncoderCodes
-from privot.synthesis.features.encoder_features import code_width, codes_among
-from privot.synthesis.features.fourier import feature_map, public_range
 from privot.synthesis.fitted import FittedGenerator
 from privot.synthesis.methods.after_training_steps import refine
 from privot.synthesis.methods.embedding_training import Target, public_targets, started, train
@@ -59,6 +54,11 @@ from privot.synthesis.neural.defaults.feature_defaults import beside_encoder, ch
 from privot.synthesis.neural.defaults.generator_defaults import choose_rules
 from privot.synthesis.neural.defaults.problem_and_rules import Problem, Rules
 from privot.synthesis.neural.defaults.streaming_defaults import embedding_options
+from privot.synthesis.neural.encoders.public_encoder import PublicEncoder
+from privot.synthesis.neural.encoders.tape import RefusedEncoderError
+from privot.synthesis.neural.features.encoder_codes import EncoderCodes
+from privot.synthesis.neural.features.encoder_features import code_width, codes_among
+from privot.synthesis.neural.features.fourier import feature_map, public_range
 from privot.synthesis.neural.generator_training import checkpoint
 from privot.synthesis.neural.generator_training.training_dry_run import rehearse
 from privot.transport.slice_directions import check_seed, fresh_seed

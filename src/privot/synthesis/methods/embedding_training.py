@@ -22,10 +22,10 @@ from privot.common.interruption import Stop, finishing
 from privot.errors import ConvergenceError, DataError
 from privot.mechanisms.embedding import FeatureMap
 from privot.release import Release
-from privot.synthesis.features.class_means import class_means
-from privot.synthesis.features.fourier import feature_map
 from privot.synthesis.neural.defaults.common_mean import column_scales
 from privot.synthesis.neural.defaults.problem_and_rules import Rules
+from privot.synthesis.neural.features.class_means import class_means
+from privot.synthesis.neural.features.fourier import feature_map
 from privot.synthesis.neural.generator_training.distributed import ALONE, Team
 from privot.synthesis.neural.generator_training.training_state import Progress, TrainingState, generated
 from privot.synthesis.neural.generators.record_scale import RecordScale

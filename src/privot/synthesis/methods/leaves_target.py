@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 
 from privot.mechanisms.embedding import FeatureMap
-from privot.synthesis.features.class_means import class_means
 from privot.synthesis.methods.embedding_training import Target
 from privot.synthesis.neural.defaults.problem_and_rules import Rules
+from privot.synthesis.neural.features.class_means import class_means
 from privot.synthesis.neural.generator_training.training_state import TrainingState, generated
 from privot.synthesis.neural.generators.record_scale import RecordScale
 

@@ -30,13 +30,13 @@ from privot.synthesis.design import (
     check_same_facts,
     check_standing,
 )
-from privot.synthesis.features.fourier import public_range
 from privot.synthesis.fitted import FittedGenerator
 from privot.synthesis.methods.after_training_steps import refine
 from privot.synthesis.methods.method import Outcome, SynthesisRun
 from privot.synthesis.methods.paid_blocks import train_blocks
 from privot.synthesis.neural.defaults.after_training_defaults import labelling_of
 from privot.synthesis.neural.defaults.problem_and_rules import Problem, Rules
+from privot.synthesis.neural.features.fourier import public_range
 from privot.synthesis.neural.generator_training.training_dry_run import rehearse_stream
 from privot.synthesis.neural.generator_training.training_state import TrainingState
 from privot.transport.slice_directions import check_seed, fresh_seed

@@ -32,9 +32,9 @@ from privot.report.html_page import Card, Chart, Items, Link, Page, Paragraph, P
 from privot.report.page_charts import steps_line
 from privot.report.svg_drawing import clean
 from privot.report.table_parts import verdict_card
-from privot.synthesis.features.encoder_codes import EncoderClassifier
-from privot.synthesis.features.scattering import ScatteringClassifier
 from privot.synthesis.methods import method_named
+from privot.synthesis.neural.features.encoder_codes import EncoderClassifier
+from privot.synthesis.neural.features.scattering import ScatteringClassifier
 from privot.synthesis.neural.public.public_means import PublicUse
 from privot.synthesis.output.saved_model import CONFIG, read_folder_guarantee
 from privot.synthesis.tabular.related import related_folder

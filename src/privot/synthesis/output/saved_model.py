@@ -19,12 +19,12 @@ from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.mechanisms import FeatureMap
 from privot.opening import read_bytes, read_text
 from privot.synthesis.config import SynthesisConfig
-from privot.synthesis.encoders.public_encoder import EncoderNeededError, PublicEncoder
-from privot.synthesis.features.encoder_codes import EncoderClassifier
-from privot.synthesis.features.fourier import feature_map
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedRelated, FittedTable
 from privot.synthesis.neural.after_training.relabelling import read_labeller
 from privot.synthesis.neural.defaults.problem_and_rules import Rules
+from privot.synthesis.neural.encoders.public_encoder import EncoderNeededError, PublicEncoder
+from privot.synthesis.neural.features.encoder_codes import EncoderClassifier
+from privot.synthesis.neural.features.fourier import feature_map
 from privot.synthesis.neural.generators.generator import build
 from privot.synthesis.neural.public.public_means import PublicUse
 from privot.synthesis.tabular import table_folder as tables

@@ -35,10 +35,10 @@ from numpy.typing import NDArray
 from privot.errors import ConvergenceError, UsageError
 from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.synthesis.tabular.column_laws.conditional import Floats, draw, probabilities
+from privot.synthesis.tabular.conditions import Condition
 from privot.synthesis.tabular.table_model import LEAST_SHARE, Factor, TableModel
 from privot.tables.codec import scaled
 from privot.tables.columns import Column
-from privot.tables.conditions import Condition
 from privot.tables.constraints import Rules, Support
 
 MAX_PROPOSED = 1_000_000

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from privot.cli.parsing.options import AsJson
-from privot.cli.printing.answers import print_json
+from privot.cli.printing.printed_answer import print_json
 
 Files = Annotated[int, typer.Option(help="Files that the records are cut into.")]
 Workers = Annotated[int, typer.Option(help="Worker processes.")]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from privot.cli.parsing.options import AsJson
-from privot.cli.printing.answers import keep_json, print_json
+from privot.cli.printing.printed_answer import keep_json, print_json
 
 
 def tables(
@@ -39,7 +39,7 @@ def tables(
 
     Example: privot bench tables census-public.csv --schema schema.json --public --epsilon 0.2,1,5 --methods privot,mst
     """
-    from privot.cli.printing.answers import print_table
+    from privot.cli.printing.printed_answer import print_table
     from privot.common.arguments import check_delta, check_epsilon
     from privot.common.extras import require
     from privot.errors import UsageError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.parsing.options import AsJson, Device
-from privot.cli.printing.answers import keep_json, print_json
+from privot.cli.printing.printed_answer import keep_json, print_json
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from privot.cli.printing.answers import number, print_epsilons, print_table
+from privot.cli.printing.printed_answer import number, print_epsilons, print_table
 
 if TYPE_CHECKING:
     from privot.accounting.comparison import AccountantComparison

@@ -8,7 +8,7 @@ import typer
 
 from privot.cli.parsing.options import AsJson, Chart, Delta, Neighbours
 from privot.cli.plugged import ANY_OPTIONS
-from privot.cli.printing.answers import number, print_epsilons, print_facts, print_json
+from privot.cli.printing.printed_answer import number, print_epsilons, print_facts, print_json
 from privot.errors import UsageError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.parsing.options import AsJson, Chart, NewRecords, Trust
-from privot.cli.printing.answers import number, print_facts, print_json, print_table
+from privot.cli.printing.printed_answer import number, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
     from privot.guarantee import Guarantee

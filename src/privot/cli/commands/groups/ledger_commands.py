@@ -13,7 +13,7 @@ import typer
 from privot.cli.parsing import options as shared
 from privot.cli.parsing.options import AsJson, NewRecords, OptionalNeighbours, SchemaFile, Shape
 from privot.cli.partitioned_input import PartitionOptions, expect_ledger, pass_bar
-from privot.cli.printing.answers import bar, number, print_facts, print_json, print_table
+from privot.cli.printing.printed_answer import bar, number, print_facts, print_json, print_table
 from privot.cli.records import read_records, stated
 from privot.cli.table_input import UnitOptions, open_codec, table_records
 

@@ -11,7 +11,7 @@ import typer
 from privot.cli.parsing import options as shared
 from privot.cli.parsing.options import AsJson, Epsilon, LedgerFile, Neighbours, NewRecords, OptionalDelta
 from privot.cli.parsing.typed_values import read_numbers, read_pair
-from privot.cli.printing.answers import number, print_facts, print_json, print_table
+from privot.cli.printing.printed_answer import number, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
     from privot.cli.running.summary_release import SummaryAnswer

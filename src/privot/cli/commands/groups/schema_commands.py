@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from privot.cli.parsing.options import AsJson
-from privot.cli.printing.answers import print_json
+from privot.cli.printing.printed_answer import print_json
 
 if TYPE_CHECKING:
     from privot.tables import Schema

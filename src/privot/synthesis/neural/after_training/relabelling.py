@@ -32,11 +32,11 @@ from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.mechanisms.gradients.linear_head import MAX_SIZE, TunedHead, bounded, check_rounding, tuning_event
 from privot.mechanisms.mechanism import Facts
 from privot.release import Release
-from privot.synthesis.encoders.public_encoder import PublicEncoder
-from privot.synthesis.features.encoder_codes import EncoderClassifier, EncoderCodes
-from privot.synthesis.features.encoder_features import encoder_standing
-from privot.synthesis.features.network_features import CONSTANT, NetworkFeatures
-from privot.synthesis.features.scattering import Scattering, ScatteringClassifier, cell_for
+from privot.synthesis.neural.encoders.public_encoder import PublicEncoder
+from privot.synthesis.neural.features.encoder_codes import EncoderClassifier, EncoderCodes
+from privot.synthesis.neural.features.encoder_features import encoder_standing
+from privot.synthesis.neural.features.network_features import CONSTANT, NetworkFeatures
+from privot.synthesis.neural.features.scattering import Scattering, ScatteringClassifier, cell_for
 
 _FLOOR = 1e-2
 """The smallest variance that is scaled to 1, as a share of the mean variance."""

@@ -25,8 +25,8 @@ from privot.mechanisms.accuracy_counts import correct_counts_event
 from privot.mechanisms.mechanism import Facts
 from privot.noise.noisy_counts import check_counting_sigma
 from privot.release import Release
-from privot.synthesis.features.network_features import NetworkFeatures
 from privot.synthesis.neural.after_training.relabelling import Drawn, of_network, of_pixels
+from privot.synthesis.neural.features.network_features import NetworkFeatures
 from privot.synthesis.neural.generators.generator import Generator, build
 
 EACH = 2

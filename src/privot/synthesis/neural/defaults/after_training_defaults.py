@@ -12,12 +12,12 @@ from privot.common.image_axes import image_axes
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms.gradients.linear_head import MAX_SIZE
-from privot.synthesis.features.scattering import can_scatter
 from privot.synthesis.neural.after_training.relabelling import MAX_RECORDS, MAX_SEEN, WIDE, Labelling
 from privot.synthesis.neural.after_training.warp_selection import EACH, WarpSelection
 from privot.synthesis.neural.defaults.feature_defaults import MAX_FREQUENCIES, is_noisy
 from privot.synthesis.neural.defaults.generator_defaults import warp
 from privot.synthesis.neural.defaults.problem_and_rules import STRONG_SIGNAL, Problem, is_image, signal
+from privot.synthesis.neural.features.scattering import can_scatter
 
 LABELS_SHARE, SHORT_SHARE = 0.25, 0.1
 """Shares of the budget (of 1/σ²) for labels: at a signal above `STRONG_SIGNAL` or by a scattering, and below it."""

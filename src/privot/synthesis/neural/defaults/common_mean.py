@@ -13,10 +13,10 @@ from typing import Any
 
 from privot.errors import DataError, UsageError
 from privot.mechanisms.embedding import FeatureMap
-from privot.synthesis.encoders.public_encoder import PublicEncoder
-from privot.synthesis.features.encoder_features import EncoderFeatures
-from privot.synthesis.features.fourier import Stack, feature_map
-from privot.synthesis.features.scattered import Scattered
+from privot.synthesis.neural.encoders.public_encoder import PublicEncoder
+from privot.synthesis.neural.features.encoder_features import EncoderFeatures
+from privot.synthesis.neural.features.fourier import Stack, feature_map
+from privot.synthesis.neural.features.scattered import Scattered
 
 SCATTERED = 6_000
 """Frequencies of a scattering in the mean of all records, and of the classes where noise is not the limit."""

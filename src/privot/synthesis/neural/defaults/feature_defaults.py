@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from privot.common.image_axes import image_axes
 from privot.errors import UsageError
 from privot.mechanisms.embedding import FeatureMap
-from privot.synthesis.encoders.public_encoder import PublicEncoder
-from privot.synthesis.features.encoder_features import EncoderFeatures
-from privot.synthesis.features.filters import Filtered
-from privot.synthesis.features.fourier import Fourier, Stack
-from privot.synthesis.features.hadamard import MAX_DIM, HadamardFourier
-from privot.synthesis.features.scattered import MOST
-from privot.synthesis.features.scattering import can_scatter
 from privot.synthesis.neural.defaults.common_mean import CommonMean, choose_maps
 from privot.synthesis.neural.defaults.problem_and_rules import Problem, is_image, signal
+from privot.synthesis.neural.encoders.public_encoder import PublicEncoder
+from privot.synthesis.neural.features.encoder_features import EncoderFeatures
+from privot.synthesis.neural.features.filters import Filtered
+from privot.synthesis.neural.features.fourier import Fourier, Stack
+from privot.synthesis.neural.features.hadamard import MAX_DIM, HadamardFourier
+from privot.synthesis.neural.features.scattered import MOST
+from privot.synthesis.neural.features.scattering import can_scatter
 
 MAX_FREQUENCIES = {"cpu": 2_000, "cuda": 20_000}
 STRUCTURED = (256, MAX_DIM)

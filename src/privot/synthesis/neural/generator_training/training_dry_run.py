@@ -10,8 +10,8 @@ import torch
 
 from privot.errors import PrivotError, UsageError
 from privot.mechanisms import FeatureMap
-from privot.synthesis.features.class_means import class_means
 from privot.synthesis.neural.defaults.problem_and_rules import Rules
+from privot.synthesis.neural.features.class_means import class_means
 from privot.synthesis.neural.generator_training.training_state import TrainingState, generated
 from privot.synthesis.neural.generators.generator import Generator
 from privot.synthesis.neural.generators.record_scale import RecordScale

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from privot.errors import ConvergenceError, DataError
 from privot.synthesis.tabular.column_laws.conditional import Floats
+from privot.synthesis.tabular.conditions import Condition
 from privot.synthesis.tabular.related.sibling_model import places_in_laws
 from privot.synthesis.tabular.restricted_rows import BLOCK, propose, restricted_rows
 from privot.synthesis.tabular.table_model import TableModel
 from privot.tables.codec import TableCodec
-from privot.tables.conditions import Condition
 from privot.tables.constraints import Rules, with_generated
 from privot.tables.related_codec import RelatedCodec
 from privot.tables.table import Table

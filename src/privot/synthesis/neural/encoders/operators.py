@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from privot.synthesis.encoders.exact_arithmetic import Constant, divided, exponential, is_exact, root
-from privot.synthesis.encoders.tape import MAX_COPIES, RefusedEncoderError, Rows, Tape
+from privot.synthesis.neural.encoders.exact_arithmetic import Constant, divided, exponential, is_exact, root
+from privot.synthesis.neural.encoders.tape import MAX_COPIES, RefusedEncoderError, Rows, Tape
 
 Operator = Callable[..., Any]
 OPERATORS: dict[str, Operator] = {}

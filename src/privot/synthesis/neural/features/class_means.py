@@ -7,10 +7,10 @@ import math
 import torch
 
 from privot.mechanisms.embedding import FeatureMap
-from privot.synthesis.features.encoder_features import EncoderFeatures
-from privot.synthesis.features.filters import Filtered
-from privot.synthesis.features.fourier import Fourier, Stack, kept_on, to_unit
-from privot.synthesis.features.scattered import Scattered
+from privot.synthesis.neural.features.encoder_features import EncoderFeatures
+from privot.synthesis.neural.features.filters import Filtered
+from privot.synthesis.neural.features.fourier import Fourier, Stack, kept_on, to_unit
+from privot.synthesis.neural.features.scattered import Scattered
 
 
 def class_means(
@@ -57,7 +57,7 @@ def _map_means(features: FeatureMap, x: torch.Tensor, classes: int, known: dict[
 
 def _means(features: Fourier, x: torch.Tensor, factor: float, classes: int) -> torch.Tensor:
     """Class means of `features` of x · `factor`, on a GPU, x · `factor` in [0, 1]."""
-    from privot.synthesis.features.fourier_cuda import mean_phases
+    from privot.synthesis.neural.features.fourier_cuda import mean_phases
 
     angles = features.__dict__.setdefault("_angles", {})
     if x.device not in angles:
@@ -72,7 +72,7 @@ def _centred_means(features: Fourier, codes: torch.Tensor, classes: int) -> torc
     The phase of (z + 1)/2 is that of z/2 and a constant, which with thousands of columns is too large for half
     precision: cosines and sines of z/2 are averaged, and turned by the constant afterwards.
     """
-    from privot.synthesis.features.fourier_cuda import mean_phases
+    from privot.synthesis.neural.features.fourier_cuda import mean_phases
 
     kept = features.__dict__.setdefault("_centred", {})
     if codes.device not in kept:

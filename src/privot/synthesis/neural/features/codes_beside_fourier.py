@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from privot.errors import UsageError
-from privot.synthesis.features.fourier import Fourier
+from privot.synthesis.neural.features.fourier import Fourier
 
 DRAWN = ("shape", "frequencies", "bandwidths", "seed", "low", "high", "share")
 """Names of the parameters that such a map is drawn again from."""

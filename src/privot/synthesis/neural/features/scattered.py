@@ -9,9 +9,9 @@ import torch
 
 from privot.errors import UsageError
 from privot.mechanisms.gradients.linear_head import bounded
-from privot.synthesis.features.codes_beside_fourier import DRAWN, CodesBesideFourier, check_share
-from privot.synthesis.features.fourier import register
-from privot.synthesis.features.scattering import Scattering, cell_for
+from privot.synthesis.neural.features.codes_beside_fourier import DRAWN, CodesBesideFourier, check_share
+from privot.synthesis.neural.features.fourier import register
+from privot.synthesis.neural.features.scattering import Scattering, cell_for
 
 MOST = 2_048
 """The most averages of an image: those over smaller cells bring more noise than they tell."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from privot.synthesis.encoders.exact_arithmetic import Constant
-from privot.synthesis.encoders.operators import axes_in, fits, operator, rows_in
-from privot.synthesis.encoders.tape import MAX_STEPS, ROWS, RefusedEncoderError, Rows, Tape
+from privot.synthesis.neural.encoders.exact_arithmetic import Constant
+from privot.synthesis.neural.encoders.operators import axes_in, fits, operator, rows_in
+from privot.synthesis.neural.encoders.tape import MAX_STEPS, ROWS, RefusedEncoderError, Rows, Tape
 
 
 def _moved(tape: Tape, function: Any, *rows: Rows) -> Rows:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from privot.common.image_axes import image_axes
 from privot.errors import DataError, UsageError
-from privot.synthesis.features.fourier import BITS, kept_on, public_range, to_unit
+from privot.synthesis.neural.features.fourier import BITS, kept_on, public_range, to_unit
 
 CONSTANT = 0.3125
 """The last feature of every image, for an offset of each class; on the grid."""

@@ -12,11 +12,11 @@ from torch import Tensor
 from privot.common.image_axes import image_axes
 from privot.errors import PrivotError, UsageError
 from privot.guarantee import Standing
-from privot.synthesis.encoders.arithmetic_checks import check_threads
-from privot.synthesis.encoders.exact_arithmetic import divided, is_exact, norms
-from privot.synthesis.encoders.public_encoder import PublicEncoder
-from privot.synthesis.features.codes_beside_fourier import DRAWN, CodesBesideFourier, check_share
-from privot.synthesis.features.fourier import kept_on, public_range, register
+from privot.synthesis.neural.encoders.arithmetic_checks import check_threads
+from privot.synthesis.neural.encoders.exact_arithmetic import divided, is_exact, norms
+from privot.synthesis.neural.encoders.public_encoder import PublicEncoder
+from privot.synthesis.neural.features.codes_beside_fourier import DRAWN, CodesBesideFourier, check_share
+from privot.synthesis.neural.features.fourier import kept_on, public_range, register
 
 PROVEN_ON = ("cpu", "cuda")
 """Devices on which a release whose map holds an encoder is PROVEN; on others it is UNPROVEN. The argument, and what it

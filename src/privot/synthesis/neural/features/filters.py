@@ -16,8 +16,8 @@ import torch
 
 from privot.common.image_axes import image_axes
 from privot.errors import UsageError
-from privot.synthesis.features.filter_banks import Bank
-from privot.synthesis.features.fourier import Fourier, kept_on, public_range, register, to_unit
+from privot.synthesis.neural.features.filter_banks import Bank
+from privot.synthesis.neural.features.fourier import Fourier, kept_on, public_range, register, to_unit
 from privot.transport.slice_directions import check_seed
 
 _STRIDE = 2

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
-from privot.synthesis.features.network_features import digest_of_arrays
+from privot.synthesis.neural.features.network_features import digest_of_arrays
 
 
 class ClassifiedMap(Protocol):

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from privot.synthesis.encoders import exact_arithmetic as exact
-from privot.synthesis.encoders.exact_arithmetic import Constant
-from privot.synthesis.encoders.operators import axes_in, combined, number_in, operator, quotient, rows_in
-from privot.synthesis.encoders.tape import RefusedEncoderError, Rows, Tape
+from privot.synthesis.neural.encoders import exact_arithmetic as exact
+from privot.synthesis.neural.encoders.exact_arithmetic import Constant
+from privot.synthesis.neural.encoders.operators import axes_in, combined, number_in, operator, quotient, rows_in
+from privot.synthesis.neural.encoders.tape import RefusedEncoderError, Rows, Tape
 
 _COPIED = 4
 _MAX_TERMS = 2**30

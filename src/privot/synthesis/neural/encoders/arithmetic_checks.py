@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.synthesis.encoders.exact_arithmetic import HALF
+from privot.synthesis.neural.encoders.exact_arithmetic import HALF
 
 _STRETCH = 4 * 32_768
 """Four times the numbers from which PyTorch gives a part of an array to another thread."""

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from privot.errors import DataError, UsageError
-from privot.synthesis.encoders.exact_arithmetic import is_exact
-from privot.synthesis.encoders.public_encoder import PublicEncoder
-from privot.synthesis.features.encoder_features import ImageCodes
-from privot.synthesis.features.linear_classifier import LinearClassifier
-from privot.synthesis.features.network_features import digest_of_arrays
+from privot.synthesis.neural.encoders.exact_arithmetic import is_exact
+from privot.synthesis.neural.encoders.public_encoder import PublicEncoder
+from privot.synthesis.neural.features.encoder_features import ImageCodes
+from privot.synthesis.neural.features.linear_classifier import LinearClassifier
+from privot.synthesis.neural.features.network_features import digest_of_arrays
 
 OFFSET = 0.1
 """The last feature of every image, for an offset of each class: a tenth of the usual norm."""

@@ -21,10 +21,10 @@ from torch.nn import functional
 from privot.errors import DataError, UsageError
 from privot.opening.archives import Archive
 from privot.opening.plain_files import read_bytes
-from privot.synthesis.encoders import exact_arithmetic as exact
-from privot.synthesis.encoders import layer_operators, shape_operators  # noqa: F401 (put operators on the list)
-from privot.synthesis.encoders.exported_file import MODEL, read_exported
-from privot.synthesis.encoders.tape import RefusedEncoderError, Rows, Tape
+from privot.synthesis.neural.encoders import exact_arithmetic as exact
+from privot.synthesis.neural.encoders import layer_operators, shape_operators  # noqa: F401 (put operators on the list)
+from privot.synthesis.neural.encoders.exported_file import MODEL, read_exported
+from privot.synthesis.neural.encoders.tape import RefusedEncoderError, Rows, Tape
 
 MAX_SIDE = 1024
 """Pixels of the images that an encoder may take."""

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from privot.errors import UsageError
-from privot.synthesis.encoders.arithmetic_checks import check_products, check_threads
-from privot.synthesis.encoders.exact_arithmetic import Constant, Weights, digest_of
+from privot.synthesis.neural.encoders.arithmetic_checks import check_products, check_threads
+from privot.synthesis.neural.encoders.exact_arithmetic import Constant, Weights, digest_of
 
 MAX_STEPS = 20_000
 MAX_NUMBERS = 2**28

@@ -15,7 +15,7 @@ from torch.nn.grad import conv2d_input
 from privot.common import arguments
 from privot.common.image_axes import Axes
 from privot.errors import UsageError
-from privot.synthesis.features.fourier import BITS
+from privot.synthesis.neural.features.fourier import BITS
 
 _LARGEST = 64.0
 """The largest gradient in half precision: weighted sums of a thousand of them stay below 65,504."""
@@ -226,7 +226,7 @@ class _Pooled(torch.autograd.Function):
         ctx.back = back
         if not found.is_cuda:
             return found.abs().mean(dim=_POSITIONS, dtype=torch.float32)
-        from privot.synthesis.features.filter_cuda import region_means
+        from privot.synthesis.neural.features.filter_cuda import region_means
 
         return region_means(found)
 
@@ -236,7 +236,7 @@ class _Pooled(torch.autograd.Function):
         count = math.prod(found.shape[dim] for dim in _POSITIONS)
         scale = _LARGEST / slope.abs().amax().clamp(min=_LEAST)
         if found.is_cuda:
-            from privot.synthesis.features.filter_cuda import region_slopes
+            from privot.synthesis.neural.features.filter_cuda import region_slopes
 
             moved = region_slopes(found, slope, scale)
         else:

@@ -18,8 +18,8 @@ import torch
 from privot.errors import DataError, PrivotError
 from privot.opening.archives import Archive
 from privot.opening.json_toml import parse_json
-from privot.synthesis.encoders.operators import apply
-from privot.synthesis.encoders.tape import RefusedEncoderError, Tape
+from privot.synthesis.neural.encoders.operators import apply
+from privot.synthesis.neural.encoders.tape import RefusedEncoderError, Tape
 
 MODEL = "models/model.json"
 _SCHEMA = 8

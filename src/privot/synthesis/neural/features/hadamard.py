@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from privot.errors import UsageError
 from privot.mechanisms.phase_sums import LARGEST_SQUARE, PHASE_BITS, pairs
-from privot.synthesis.features.fourier import Fourier, register
+from privot.synthesis.neural.features.fourier import Fourier, register
 
 LEAST_BLOCK = 256
 """The smallest n: with fewer random signs a sum of them is further from a Gaussian variable."""

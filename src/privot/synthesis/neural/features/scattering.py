@@ -15,10 +15,10 @@ from torch.nn import functional
 from privot.common.image_axes import image_axes
 from privot.errors import DataError, UsageError
 from privot.mechanisms.exact_sums import exact_root
-from privot.synthesis.features.fourier import kept_on, public_range, to_unit
-from privot.synthesis.features.linear_classifier import LinearClassifier
-from privot.synthesis.features.network_features import digest_of_arrays
-from privot.synthesis.features.photographs import photograph_channels
+from privot.synthesis.neural.features.fourier import kept_on, public_range, to_unit
+from privot.synthesis.neural.features.linear_classifier import LinearClassifier
+from privot.synthesis.neural.features.network_features import digest_of_arrays
+from privot.synthesis.neural.features.photographs import photograph_channels
 
 OFFSET = 0.75
 """The last feature of every image, for an offset of each class; on the grid, and a tenth of the usual norm."""
