@@ -12,7 +12,7 @@ import pytest
 from privot import Vault
 from privot.errors import UsageError
 from privot.kinds import KINDS, Files, Images, Unit, Vectors, as_kind, kind_of_params
-from privot.kinds.tables import RelatedRows, TableRows
+from privot.kinds.table_kinds import RelatedRows, TableRows
 from privot.tables import Column, RelatedCodec, Schema, TableCodec
 
 PEOPLE = Schema((Column("age", "integer", 0, 120), Column("sex", "categorical", categories=("f", "m"))), "sex")

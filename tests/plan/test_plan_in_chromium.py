@@ -16,8 +16,8 @@ from privot.accounting import Gaussian
 from privot.guarantee import Adjacency
 from privot.ledger import Ledger
 from privot.plan.plan_answers import answer
+from privot.plan.plan_settings import KINDS
 from privot.plan.server import PlanServer
-from privot.plan.settings import KINDS
 
 pytestmark = [
     pytest.mark.slow,

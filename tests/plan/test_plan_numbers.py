@@ -15,7 +15,7 @@ from privot.cli import run
 from privot.errors import UsageError
 from privot.plan import measured
 from privot.plan.plan_answers import answer
-from privot.plan.settings import FIELDS, KINDS, read_settings
+from privot.plan.plan_settings import FIELDS, KINDS, read_settings
 from privot.plan.synthesis_plans import table_schema
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from privot.common.privacy_unit import Unit
 from privot.common.unit_values import unit_texts
 from privot.errors import DataError, UsageError
 from privot.kinds import Vectors
-from privot.kinds.tables import TableRows
+from privot.kinds.table_kinds import TableRows
 from privot.synthesis import Synthesizer
 from privot.tables import (
     Column,

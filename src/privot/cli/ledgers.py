@@ -142,7 +142,7 @@ def _lies_beside(ledger: Path, data: str) -> bool:
 
 def label_of(data: str | Path) -> str:
     """The name under which a ledger lists the records of a file: the file's own, whatever link leads to it."""
-    from privot.kinds.files import file_label
+    from privot.kinds.record_places import file_label
 
     return file_label(data)
 

@@ -118,7 +118,7 @@ class RelatedInput:
     def read(self) -> RelatedTables:
         """All rows of all tables."""
         from privot.errors import DataError
-        from privot.kinds.tables import read_related
+        from privot.kinds.table_kinds import read_related
 
         try:
             return read_related(self.files, self.codec, self.orphans)

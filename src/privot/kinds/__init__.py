@@ -13,9 +13,9 @@ from typing import Any
 from privot.common.privacy_unit import Unit
 from privot.common.registry import Registry
 from privot.errors import DataError, UsageError, brief
-from privot.kinds.files import Files
 from privot.kinds.kind import Kind, Read
 from privot.kinds.numbers import Images, Vectors
+from privot.kinds.record_places import Files
 
 __all__ = ["KINDS", "Files", "Images", "Kind", "Read", "Unit", "Vectors", "as_kind", "kind_of_params"]
 
@@ -24,8 +24,8 @@ KINDS = Registry(
     {
         "vectors": "privot.kinds.numbers:Vectors",
         "images": "privot.kinds.numbers:Images",
-        "table": "privot.kinds.tables:TableRows",
-        "related tables": "privot.kinds.tables:RelatedRows",
+        "table": "privot.kinds.table_kinds:TableRows",
+        "related tables": "privot.kinds.table_kinds:RelatedRows",
     },
     "privot.kinds",
 )
@@ -44,7 +44,7 @@ def as_kind(schema: Any) -> Kind:
     if isinstance(schema, Kind):
         return schema
     # only here: vectors need no reader of tables
-    from privot.kinds.tables import RelatedRows, TableRows
+    from privot.kinds.table_kinds import RelatedRows, TableRows
     from privot.opening import read_json
     from privot.tables import RelatedCodec, Schema, TableCodec
 

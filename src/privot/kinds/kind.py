@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from privot.kinds.files import Files
+from privot.kinds.record_places import Files
 
 Span = float | Sequence[float]
 

@@ -13,8 +13,8 @@ import numpy as np
 from privot.common.arguments import check_file_name
 from privot.data import StatedFacts, load
 from privot.errors import DataError, UsageError
-from privot.kinds.files import Files
 from privot.kinds.kind import Kind, Read, Span
+from privot.kinds.record_places import Files
 
 
 @dataclass(frozen=True)

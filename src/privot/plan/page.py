@@ -7,7 +7,7 @@ from html import escape
 from importlib.resources import files
 
 from privot import __version__
-from privot.plan.settings import ADJACENCIES, CLIPPINGS, FIELDS, KINDS, Field
+from privot.plan.plan_settings import ADJACENCIES, CLIPPINGS, FIELDS, KINDS, Field
 from privot.report.page_style import STYLE
 
 _OWN_STYLE = """

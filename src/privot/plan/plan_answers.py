@@ -13,9 +13,9 @@ from privot.accounting import Event, Plan
 from privot.errors import PrivotError
 from privot.plan import measured
 from privot.plan.person import epsilon_of_person
+from privot.plan.plan_settings import Settings, read_settings
 from privot.plan.planned import Planned, command_line
 from privot.plan.plans import make_plan
-from privot.plan.settings import Settings, read_settings
 
 
 def answer(asked: object, ledger: Path | None = None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from privot.accounting import Event, Plan, account
 from privot.guarantee import Adjacency
 from privot.mechanisms.mechanism import Facts
-from privot.plan.settings import Settings
+from privot.plan.plan_settings import Settings
 
 DATA = "data.csv"
 """The file that the lines to copy name."""

@@ -13,8 +13,8 @@ from privot.accounting import embedding, gradient, projection
 from privot.accounting.events import Gaussian
 from privot.errors import UsageError
 from privot.mechanisms import Count, Histogram, Mean
+from privot.plan.plan_settings import Settings
 from privot.plan.planned import DATA, Planned, call, facts_of, paid_by, plain, planned_release, words
-from privot.plan.settings import Settings
 
 
 def make_plan(settings: Settings, ledger: Path | None = None) -> Planned:

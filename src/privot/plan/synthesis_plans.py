@@ -8,8 +8,8 @@ from typing import Any
 
 from privot.common.extras import require
 from privot.errors import UsageError
+from privot.plan.plan_settings import Settings
 from privot.plan.planned import Planned, call, facts_of, paid_by, plain, planned_release, words
-from privot.plan.settings import Settings
 
 MAX_COLUMNS = {"table": 200, "images": 4096}
 """Larger designs take minutes to make."""

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from privot.common.arguments import check_file_name
 from privot.errors import DataError, UsageError
-from privot.kinds.files import Files
 from privot.kinds.kind import Kind, Read
+from privot.kinds.record_places import Files
 from privot.kinds.related_records import ORPHANS, RelatedTables
 from privot.tables import (
     FrameForm,
