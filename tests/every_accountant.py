@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from privot.accounting.accountants import (
-    BayesianAccountant,
-    GaussianLimitAccountant,
-    MomentsAccountant,
-    PrivacyLossAccountant,
-    RenyiAccountant,
-    RunningAccountant,
-)
-from privot.accounting.wasserstein import WassersteinAccountant
+from privot.accounting.accountants.bayesian_accountant import BayesianAccountant
+from privot.accounting.accountants.gdp_accountant import GaussianLimitAccountant
+from privot.accounting.accountants.moments_accountant import MomentsAccountant
+from privot.accounting.accountants.pld_accountant import PrivacyLossAccountant
+from privot.accounting.accountants.rdp_accountant import RenyiAccountant
+from privot.accounting.accountants.running_accountant import RunningAccountant
+from privot.accounting.wasserstein.wasserstein_accountant import WassersteinAccountant
 
 
 def every_accountant(steps: int, *, allow_unproven: bool = False) -> list[RunningAccountant]:

@@ -26,7 +26,9 @@ from numpy.typing import NDArray
 from privot.accounting.events import Event
 from privot.audit.statistics.epsilon_bounds import Rates, shift_epsilon
 from privot.common.privacy_unit import Unit
-from privot.mechanisms import Facts, Marginals, Needs, Records
+from privot.mechanisms import Facts, Needs
+from privot.mechanisms.mechanism import Records
+from privot.mechanisms.table_counts.marginals import Marginals
 from privot.noise import NoiseSource
 from privot.vault import Vault
 

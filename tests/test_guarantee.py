@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privot.accounting import FixedSize, Gaussian, Laplace, Projection, Repeated, Sampled, Unbounded, account
+from privot.accounting import FixedSize, Gaussian, Laplace, Repeated, Sampled, account
+from privot.accounting.events import Projection, Unbounded
 from privot.accounting.laws import gaussian
 from privot.common.arguments import check_delta, check_epsilon, is_number
 from privot.errors import DataError, UsageError

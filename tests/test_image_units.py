@@ -13,8 +13,7 @@ import pytest
 from PIL import Image
 
 from privot import Vault
-from privot.accounting import event_from_dict
-from privot.accounting.events import leaves
+from privot.accounting.events import event_from_dict, leaves
 from privot.audit.simulation.noiseless import NoNoise
 from privot.cli import run
 from privot.common.privacy_unit import Unit

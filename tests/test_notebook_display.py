@@ -25,7 +25,8 @@ from privot import (
     compare_sketches,
     sketch,
 )
-from privot.accounting import Downgraded, Gaussian, account, embedding, projection
+from privot.accounting import Gaussian, account, embedding, projection
+from privot.accounting.events import Downgraded
 from privot.common.html_facts import MAX_ROWS, MAX_WORDS, html_facts
 from privot.errors import BudgetError
 from privot.mechanisms import Facts, RandomProjection

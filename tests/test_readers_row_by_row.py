@@ -269,7 +269,8 @@ def write_cut_csv(path: Path, records: list[Any]) -> Path:
 
 
 def read_cut(path: Path | str, **stated: Any) -> tuple[Any, Any]:
-    from privot.partitions import LocalEngine, open_source
+    from privot.partitions.engines.local_engine import LocalEngine
+    from privot.partitions.source_opening import open_source
 
     source = open_source(path, engine=LocalEngine(1), **stated)
     assert source.count

@@ -23,7 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privot import Ledger, Release, Vault
-from privot.accounting import Event, FixedSize, Gaussian, Projection, Repeated, Sampled, Unbounded, account
+from privot.accounting import FixedSize, Gaussian, Repeated, Sampled, account
+from privot.accounting.events import Event, Projection, Unbounded
 from privot.errors import (
     BudgetError,
     DataError,

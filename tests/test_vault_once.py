@@ -13,8 +13,10 @@ from scipy.stats import kstest
 from privot import Ledger, Vault
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Standing
-from privot.mechanisms import PrivateSketch, RandomProjection, SketchDesign
-from privot.noise import KeptNoise, add_noise
+from privot.mechanisms import RandomProjection, SketchDesign
+from privot.mechanisms.sketching.private_sketch import PrivateSketch
+from privot.noise.adding import add_noise
+from privot.noise.kept_noise import KeptNoise
 
 X = np.random.default_rng(1).normal(size=(40, 3))
 Y = np.arange(40) % 2

@@ -7,7 +7,7 @@ The public names are imported when they are first used, so `import privot` loads
     Guarantee, Adjacency, Standing           what a release costs, between which data sets, and how firmly that stands
     load, Schema                             read records from a file; what is public about a table
     Synthesizer, DomainAdapter               learn a generator, or adapt a classifier, from releases
-    Sketch, sketch, compare_sketches         private sketches, and distances between them
+    sketch, compare_sketches                 private sketches, and distances between them
     audit                                    attack a mechanism: the package `privot.audit`, which can also be called
 
 >>> from privot import Adjacency, Guarantee, audit
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from privot.adaptation import DomainAdapter
     from privot.data import load
-    from privot.federation import Sketch, compare_sketches, sketch
+    from privot.federation import compare_sketches, sketch
     from privot.guarantee import Adjacency, Guarantee, Standing
     from privot.ledger import Ledger
     from privot.mechanisms import Count, Histogram, Mean, Quantiles
@@ -49,11 +49,9 @@ __all__ = [
     "Quantiles",
     "Release",
     "Schema",
-    "Sketch",
     "Standing",
     "Synthesizer",
     "Vault",
-    "__version__",
     "audit",
     "compare_sketches",
     "load",
@@ -72,7 +70,6 @@ _HOMES = {
     "Quantiles": "privot.mechanisms",
     "Release": "privot.release",
     "Schema": "privot.tables",
-    "Sketch": "privot.federation",
     "Standing": "privot.guarantee",
     "Synthesizer": "privot.synthesis",
     "Vault": "privot.vault",

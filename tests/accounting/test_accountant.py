@@ -18,23 +18,18 @@ from hypothesis import strategies as st
 
 from privot.accounting import (
     Composed,
-    Downgraded,
-    Event,
     FixedSize,
     Gaussian,
     Laplace,
     Poisson,
-    Projection,
-    Renyi,
     Repeated,
     Sampled,
-    Unbounded,
     account,
     rdp,
     read_guarantee,
 )
 from privot.accounting.accountant import _compositions
-from privot.accounting.events import leaves
+from privot.accounting.events import Downgraded, Event, Projection, Renyi, Unbounded, leaves
 from privot.accounting.laws import gaussian
 from privot.errors import DataError, NoTheoremError, UsageError
 from privot.guarantee import Adjacency, Guarantee, Standing

@@ -10,22 +10,20 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from privot.accounting import (
-    Event,
     FixedSize,
     Gaussian,
     Laplace,
     Poisson,
-    Projection,
     Repeated,
     Sampled,
-    Unbounded,
     account,
     calibrate,
     embedding,
     gradient,
-    largest_count,
     projection,
 )
+from privot.accounting.calibration import largest_count
+from privot.accounting.events import Event, Projection, Unbounded
 from privot.accounting.laws import gaussian
 from privot.errors import BudgetError, NoTheoremError, PrivotError, UsageError
 from privot.guarantee import Adjacency, Standing

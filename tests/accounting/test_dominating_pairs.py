@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 from scipy.special import erf
 
-from privot.accounting import FixedSize, Gaussian, Laplace, Poisson, Projection, Renyi, Sampled, account
-from privot.accounting.events import Event, Frame
+from privot.accounting import FixedSize, Gaussian, Laplace, Poisson, Sampled, account
+from privot.accounting.events import Event, Frame, Projection, Renyi
 from privot.accounting.laws import gaussian
 from privot.accounting.pld.composition import Composition
 from privot.accounting.pld.dominating_pairs import GaussianMixture, LaplacePair, Step, projection_pair, step_of

@@ -14,27 +14,30 @@ from hypothesis import strategies as st
 
 from privot.accounting import (
     Composed,
-    Downgraded,
-    Event,
     FixedSize,
     Gaussian,
     Laplace,
     Poisson,
-    Projection,
-    Renyi,
     Repeated,
     Sampled,
-    Unbounded,
     account,
     calibrate,
     embedding,
-    event_from_dict,
     gradient,
-    largest_count,
     projection,
     read_guarantee,
 )
-from privot.accounting.events import adjacency_of, leaves
+from privot.accounting.calibration import largest_count
+from privot.accounting.events import (
+    Downgraded,
+    Event,
+    Projection,
+    Renyi,
+    Unbounded,
+    adjacency_of,
+    event_from_dict,
+    leaves,
+)
 from privot.accounting.laws.hyp1f1 import log_hyp1f1
 from privot.errors import DataError, NoTheoremError, PrivotError, UsageError
 from privot.guarantee import Adjacency, Standing

@@ -12,8 +12,8 @@ from dp_accounting.pld import privacy_loss_distribution as theirs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from privot.accounting import FixedSize, Gaussian, Laplace, Poisson, Projection, Sampled, rdp
-from privot.accounting.events import Event, Frame
+from privot.accounting import FixedSize, Gaussian, Laplace, Poisson, Sampled, rdp
+from privot.accounting.events import Event, Frame, Projection
 from privot.accounting.laws import gaussian
 from privot.accounting.pld.composition import Composition
 from privot.accounting.pld.dominating_pairs import GaussianMixture, Step, step_of

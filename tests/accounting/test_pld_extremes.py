@@ -13,18 +13,9 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from privot import Adjacency
-from privot.accounting import (
-    Composed,
-    Event,
-    EventCurve,
-    FixedSize,
-    Gaussian,
-    Laplace,
-    Poisson,
-    Repeated,
-    Sampled,
-    account,
-)
+from privot.accounting import Composed, FixedSize, Gaussian, Laplace, Poisson, Repeated, Sampled, account
+from privot.accounting.accountant import EventCurve
+from privot.accounting.events import Event
 from privot.accounting.laws import gaussian
 from privot.accounting.pld.composition import Composition
 from privot.accounting.pld.dominating_pairs import Step

@@ -14,15 +14,14 @@ from privot.accounting import (
     Gaussian,
     Laplace,
     Poisson,
-    Renyi,
     Repeated,
     Sampled,
-    Unbounded,
     account,
     laplace,
-    pure_epsilon,
     read_guarantee,
 )
+from privot.accounting.events import Renyi, Unbounded
+from privot.accounting.pure import pure_epsilon
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Guarantee, Standing
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import ndtri
 
-from privot.accounting import FixedSize, Gaussian, Laplace, Poisson, Projection, Renyi, Repeated, Sampled, account, rdp
-from privot.accounting.events import Bound, Composed, Event, Frame
+from privot.accounting import FixedSize, Gaussian, Laplace, Poisson, Repeated, Sampled, account, rdp
+from privot.accounting.events import Bound, Composed, Event, Frame, Projection, Renyi
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import RandomProjection

@@ -11,25 +11,18 @@ from hypothesis import strategies as st
 
 from privot.accounting import (
     Composed,
-    Downgraded,
-    Event,
     FixedSize,
     Gaussian,
     Laplace,
-    PerUnit,
     Poisson,
-    Projection,
-    Renyi,
     Repeated,
     Sampled,
-    Unbounded,
     account,
-    event_from_dict,
-    for_unit,
     read_guarantee,
 )
-from privot.accounting.events import leaves
+from privot.accounting.events import Downgraded, Event, PerUnit, Projection, Renyi, Unbounded, event_from_dict, leaves
 from privot.accounting.laws import gaussian
+from privot.accounting.units import for_unit
 from privot.common.privacy_unit import Unit
 from privot.errors import DataError, NoTheoremError, UsageError
 from privot.guarantee import Adjacency, Guarantee, Standing

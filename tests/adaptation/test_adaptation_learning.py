@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from privot.adaptation import AdaptationConfig, DomainAdapter, choose
+from privot.adaptation import AdaptationConfig, DomainAdapter
+from privot.adaptation.adaptation_config import choose
 from privot.adaptation.alignment.adversarial import DomainGradients, Judged, domain_loss, reverse
 from privot.adaptation.alignment.transformation_fit import Fit, fit
 from privot.adaptation.alignment.transformations import Warp, transformation

@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from privot.accounting import FixedSize, Gaussian, Projection, Repeated, Sampled, account
+from privot.accounting import FixedSize, Gaussian, Repeated, Sampled, account
+from privot.accounting.events import Projection
 from privot.adaptation import AdaptationConfig, DomainAdapter
 from privot.adaptation import model_folder as folder_module
 from privot.adaptation.adaptation_design import source_digest

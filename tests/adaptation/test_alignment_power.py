@@ -10,7 +10,8 @@ torch = pytest.importorskip("torch")
 from privot.adaptation.adaptation_config import AdaptationConfig  # noqa: E402
 from privot.adaptation.alignment.smoothed_sliced import smoothed  # noqa: E402
 from privot.errors import UsageError  # noqa: E402
-from privot.mechanisms import RandomProjection, directions_of  # noqa: E402
+from privot.mechanisms import RandomProjection  # noqa: E402
+from privot.mechanisms.directions import directions_of  # noqa: E402
 from privot.vault import Vault  # noqa: E402
 
 

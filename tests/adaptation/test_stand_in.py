@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from privot.adaptation import AdaptationConfig, DomainAdapter, choose
-from privot.adaptation.adaptation_config import default_method
+from privot.adaptation import AdaptationConfig, DomainAdapter
+from privot.adaptation.adaptation_config import choose, default_method
 from privot.adaptation.adaptation_design import AdaptationDesign
 from privot.adaptation.alignment.transformation_fit import Source
 from privot.adaptation.alignment.transformations import transformation

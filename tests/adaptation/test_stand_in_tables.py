@@ -22,7 +22,7 @@ from privot.adaptation.stand_in.logistic_fit import RIDGE, fit_logistic, log_pro
 from privot.adaptation.stand_in.table_rows import cell_rows, cell_width, unlabelled_file, unlabelled_rows
 from privot.adaptation.stand_in.weighted_training import TableChecks, fit_weighted
 from privot.errors import DataError, UsageError
-from privot.mechanisms import GroupedMarginals
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
 from privot.synthesis import Synthesizer
 from privot.tables import Column, Schema, Table, TableCodec
 from privot.vault import Vault

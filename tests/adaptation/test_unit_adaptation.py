@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 from privot import Count, Schema, Vault
-from privot.accounting import account, event_from_dict
-from privot.accounting.events import Composed, PerUnit, leaves
+from privot.accounting import account
+from privot.accounting.events import Composed, PerUnit, event_from_dict, leaves
 from privot.adaptation import AdaptationConfig, DomainAdapter
 from privot.adaptation.adaptation_design import AdaptationDesign
 from privot.adaptation.adaptation_request import AdaptationRequest
@@ -29,7 +29,7 @@ from privot.jobs.blocks import check_block
 from privot.kinds import Files, Images
 from privot.ledger import Ledger
 from privot.noise import SystemNoise
-from privot.partitions import LocalEngine
+from privot.partitions.engines.local_engine import LocalEngine
 from privot.tables import Column, TableCodec
 from weaker_noise import WeakerNoise
 

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from privot.accounting.events import Gaussian, Projection
-from privot.mechanisms import ClippedGradients, MeanEmbedding, PrivateSketch, RandomProjection, directions_of
-from privot.mechanisms.directions import draw_directions, fresh_seed
-from privot.noise import NoiseSource, SeededNoise, SystemNoise, add_noise
+from privot.mechanisms import ClippedGradients, MeanEmbedding, RandomProjection
+from privot.mechanisms.directions import directions_of, draw_directions, fresh_seed
+from privot.mechanisms.sketching.private_sketch import PrivateSketch
+from privot.noise import NoiseSource, SeededNoise, SystemNoise
+from privot.noise.adding import add_noise
 
 
 class Quiet:

@@ -22,27 +22,27 @@ from privot.audit import (
     LearnedAttack,
     ProjectionAttack,
     SketchAttack,
-    attack_for,
     audit,
 )
 from privot.audit.attacks.dp_sgd_attack import RowGradients
+from privot.audit.mechanism_audit import attack_for
 from privot.errors import NoTheoremError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import (
-    Axis,
     ClippedGradients,
     Facts,
-    GradientQuery,
-    Marginals,
     MeanEmbedding,
     Needs,
-    PrivateSketch,
-    Query,
     RandomProjection,
     SanitizedGradient,
     SketchDesign,
 )
 from privot.mechanisms.accuracy_counts import CorrectCounts
+from privot.mechanisms.gradients.gradient_function import Query
+from privot.mechanisms.gradients.sinkhorn_gradient import GradientQuery
+from privot.mechanisms.sketching.private_sketch import PrivateSketch
+from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.marginals import Marginals
 
 DELTA = 1e-5
 ADD, ONE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
@@ -173,7 +173,7 @@ def test_what_cannot_be_audited_is_refused() -> None:
 
 
 def test_a_mechanism_that_answers_queries_needs_one() -> None:
-    from privot.mechanisms import SanitizedParameters
+    from privot.mechanisms.gradients.generator_gradient import SanitizedParameters
 
     mechanism = SanitizedParameters(points=2, sigma=1.0, clip=0.5, sampling=Poisson(1.0), capacity=4, parameters=3)
     with pytest.raises(UsageError, match="pass the query"):

@@ -30,8 +30,10 @@ from privot.audit.targets.transcript import audit_transcript
 from privot.errors import DataError
 from privot.guarantee import Adjacency
 from privot.jobs.tensor_files import write_tensors
-from privot.mechanisms import ClippedGradients, Query, RandomProjection
-from privot.noise import SeededNoise, SystemNoise, add_noise
+from privot.mechanisms import ClippedGradients, RandomProjection
+from privot.mechanisms.gradients.gradient_function import Query
+from privot.noise import SeededNoise, SystemNoise
+from privot.noise.adding import add_noise
 from privot.release import Release
 from privot.vault import Vault
 

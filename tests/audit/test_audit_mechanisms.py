@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privot.accounting import Composed, Gaussian, Laplace, Projection, Repeated, Sampled, account
+from privot.accounting import Composed, Gaussian, Laplace, Repeated, Sampled, account
+from privot.accounting.events import Projection
 from privot.accounting.laws import gaussian
 from privot.accounting.sampling import FixedSize, Poisson
 from privot.audit import audit

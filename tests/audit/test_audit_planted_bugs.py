@@ -27,14 +27,14 @@ from broken import (
 from privot.accounting import account
 from privot.accounting.events import Gaussian, Sampled
 from privot.accounting.sampling import FixedSize, Poisson
-from privot.audit import Claim, audit
+from privot.audit import audit
 from privot.audit.attacks.dp_sgd_attack import DPSGDAttack
 from privot.audit.attacks.embedding_attack import EmbeddingAttack
 from privot.audit.attacks.learned_attack import LearnedAttack
 from privot.audit.attacks.projection_attack import ProjectionAttack
 from privot.audit.attacks.sketch_attack import SketchAttack
 from privot.audit.attacks.stated_claim import StatedClaim, wasserstein_claim
-from privot.audit.findings import Finding
+from privot.audit.findings import Claim, Finding
 from privot.audit.simulation.neighbours import Neighbour
 from privot.guarantee import Adjacency
 from privot.mechanisms import RandomProjection

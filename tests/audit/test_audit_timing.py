@@ -14,7 +14,8 @@ from privot.audit.implementation.timing_cases import CANARIES, Chosen, audit_tim
 from privot.audit.simulation.neighbours import open_stream
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import ClippedGradients, Query
+from privot.mechanisms import ClippedGradients
+from privot.mechanisms.gradients.gradient_function import Query
 from privot.noise import SystemNoise
 
 pytestmark = pytest.mark.slow

@@ -118,8 +118,8 @@ def test_a_certificate_needs_a_valid_host_name_or_address(host: str, folder: Pat
 def test_sampling_with_an_invalid_seed_is_refused(seed: Any) -> None:
     import torch
 
-    from privot.synthesis import build
     from privot.synthesis.fitted import FittedGenerator
+    from privot.synthesis.neural.generators.generator import build
 
     network = {"kind": "mlp", "dim": 2, "classes": 1, "segments": [[0, 2, "interval"]], "latent": 2, "hidden": []}
     with torch.random.fork_rng():

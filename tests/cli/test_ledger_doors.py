@@ -16,7 +16,8 @@ from privot.accounting import Gaussian, calibrate
 from privot.cli import run
 from privot.errors import BudgetError, PrivotError
 from privot.guarantee import Adjacency
-from privot.mechanisms import PrivateSketch, SketchDesign
+from privot.mechanisms import SketchDesign
+from privot.mechanisms.sketching.private_sketch import PrivateSketch
 
 pytest.importorskip("torch")
 pytest.importorskip("cryptography")

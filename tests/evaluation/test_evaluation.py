@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from privot.errors import DataError, UsageError
-from privot.evaluation import CLASSIFIERS, fid, frechet_distance, score
+from privot.evaluation import fid, frechet_distance, score
+from privot.evaluation.classifiers import CLASSIFIERS
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from scipy import stats
 from privot.errors import UsageError
 from privot.evaluation.number_quality import broken_columns, cell_loss, kolmogorov, mid_quantile, number_columns
 from privot.evaluation.table_quality import evaluate_table, marginal_distances
-from privot.mechanisms import Axis
+from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.synthesis.tabular.table_model import _place
 from privot.tables import Column, Schema, Table, TableCodec
 from privot.tables.codec import edges_of, scaled, unscaled

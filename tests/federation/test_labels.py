@@ -15,13 +15,14 @@ from scipy.stats import binom
 from privot import Vault
 from privot.cli import run
 from privot.errors import DataError, UsageError
-from privot.federation import Sketch, compare_sketches, label_distance, sketch
+from privot.federation import Sketch, compare_sketches, sketch
 from privot.federation.sketches.class_labels import BETWEEN, KAPPA, Classes, label_term
 from privot.federation.sketches.estimating import Shared
-from privot.federation.sketches.sketch_comparison import tell_apart
+from privot.federation.sketches.sketch_comparison import label_distance, tell_apart
 from privot.federation.sketches.sketch_simulation import Null, Side, estimates
 from privot.guarantee import Adjacency
-from privot.mechanisms import PrivateSketch, SketchDesign
+from privot.mechanisms import SketchDesign
+from privot.mechanisms.sketching.private_sketch import PrivateSketch
 from privot.transport._exact import couple
 from privot.transport._otdd import otdd
 

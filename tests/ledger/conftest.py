@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from ledger_samples import ADD, DELTA, gaussian
 
-from privot.accounting import Laplace, Renyi
+from privot.accounting import Laplace
+from privot.accounting.events import Renyi
 from privot.guarantee import Standing
 from privot.ledger import Ledger
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from privot.accounting import Event, Gaussian
+from privot.accounting import Gaussian
+from privot.accounting.events import Event
 from privot.guarantee import Adjacency
 
 ADD = Adjacency.ADD_REMOVE

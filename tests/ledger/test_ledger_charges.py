@@ -17,18 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger_samples import ADD, DELTA, gaussian
 
-from privot.accounting import (
-    Composed,
-    Event,
-    FixedSize,
-    Laplace,
-    Poisson,
-    Repeated,
-    Sampled,
-    Unbounded,
-    account,
-)
+from privot.accounting import Composed, FixedSize, Laplace, Poisson, Repeated, Sampled, account
 from privot.accounting import Gaussian as GaussianEvent
+from privot.accounting.events import Event, Unbounded
 from privot.accounting.laws.gaussian import epsilon as closed_form
 from privot.accounting.laws.gaussian import largest_shift
 from privot.errors import BudgetError, OtherRecordsError, UsageError

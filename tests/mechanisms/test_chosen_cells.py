@@ -16,8 +16,11 @@ from privot import Vault
 from privot.accounting import Gaussian, account
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import Axis, ChosenCells, GroupedMarginals, RelatedMarginals, TreeRule
-from privot.mechanisms.table_counts.related_marginals import _Seen
+from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.cell_tree import TreeRule
+from privot.mechanisms.table_counts.chosen_cells import ChosenCells
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
+from privot.mechanisms.table_counts.related_marginals import RelatedMarginals, _Seen
 from privot.mechanisms.table_counts.row_views import ChildView
 from replaced_noise import Answers
 from weaker_noise import WeakerNoise

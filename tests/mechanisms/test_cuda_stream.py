@@ -17,8 +17,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from privot.accounting import FixedSize, Poisson
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import GradientQuery, SanitizedGradient
+from privot.mechanisms import SanitizedGradient
 from privot.mechanisms.cuda_stream import Lane
+from privot.mechanisms.gradients.sinkhorn_gradient import GradientQuery
 from privot.vault import Vault
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -13,8 +13,9 @@ from dp_accounting import pld
 from privot import Adjacency, Standing, Vault
 from privot.accounting import FixedSize, Gaussian, Poisson, Repeated, Sampled, account
 from privot.errors import BudgetError, UsageError
-from privot.mechanisms import ClippedGradients, Query
+from privot.mechanisms import ClippedGradients
 from privot.mechanisms.gradients.dp_sgd import default_sampling, sigma_for_target
+from privot.mechanisms.gradients.gradient_function import Query
 
 TARGET = {"target_epsilon": 1.0, "target_delta": 1e-5}
 

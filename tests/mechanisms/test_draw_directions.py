@@ -9,9 +9,8 @@ import pytest
 from scipy import stats
 
 from privot.errors import DataError, UsageError
-from privot.mechanisms import directions_of, draw_directions
 from privot.mechanisms.clipping import MARGIN
-from privot.mechanisms.directions import fresh_seed
+from privot.mechanisms.directions import directions_of, draw_directions, fresh_seed
 from privot.transport.slice_directions import orthonormal
 
 DRAWS = 3000

@@ -22,8 +22,10 @@ from privot.accounting import Composed, Gaussian, account
 from privot.common.privacy_unit import Unit
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import LABEL, Axis, Facts, FurtherScores, GroupedMarginals
-from privot.mechanisms.table_counts.further_scores import InteractionScore, LabelScore, Score
+from privot.mechanisms import Facts
+from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
+from privot.mechanisms.table_counts.further_scores import FurtherScores, InteractionScore, LabelScore, Score
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
 from weaker_noise import WeakerNoise
 
 A, R = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE

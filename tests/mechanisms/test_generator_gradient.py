@@ -12,8 +12,9 @@ from torch import nn
 from privot.accounting import FixedSize, Gaussian, Poisson, Sampled
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import GradientQuery, ParameterQuery, SanitizedParameters
 from privot.mechanisms.clipping import MARGIN
+from privot.mechanisms.gradients.generator_gradient import ParameterQuery, SanitizedParameters
+from privot.mechanisms.gradients.sinkhorn_gradient import GradientQuery
 from privot.transport import sinkhorn
 from privot.vault import Vault
 

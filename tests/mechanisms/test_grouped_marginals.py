@@ -15,8 +15,11 @@ from privot import Vault
 from privot.accounting import Composed, Gaussian, account
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import LABEL, Axis, Facts, GroupedMarginals, GroupRule, Marginals
-from privot.mechanisms.table_counts.cell_grouping import nearest_counts
+from privot.mechanisms import Facts
+from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
+from privot.mechanisms.table_counts.cell_grouping import GroupRule, nearest_counts
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
+from privot.mechanisms.table_counts.marginals import Marginals
 from privot.noise import SeededNoise
 
 A, R = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE

@@ -16,7 +16,8 @@ from privot import Vault
 from privot.accounting import Gaussian
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import LABEL, Axis, Marginals
+from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
+from privot.mechanisms.table_counts.marginals import Marginals
 from privot.noise import SystemNoise
 
 A, R = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE

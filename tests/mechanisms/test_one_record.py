@@ -12,9 +12,10 @@ from mechanism_samples import Raw
 from privot import Adjacency, Vault
 from privot.audit.implementation.timing_cases import DIM, mechanisms
 from privot.errors import DataError
-from privot.mechanisms import LABEL, Axis, Marginals
 from privot.mechanisms.accuracy_counts import CorrectCounts
 from privot.mechanisms.gradients.linear_head import TunedHead
+from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
+from privot.mechanisms.table_counts.marginals import Marginals
 from privot.noise import SystemNoise
 
 ADDED = {name: given for name, given in mechanisms().items() if given[1] is Adjacency.ADD_REMOVE}

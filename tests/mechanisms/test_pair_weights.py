@@ -11,7 +11,8 @@ from mechanism_samples import Plain, Silent
 
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import Axis, GroupedMarginals
+from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
 from privot.mechanisms.table_counts.pair_weights import WeightRule
 from privot.noise import SeededNoise
 from privot.noise.noisy_counts import MAX_SIGMA

@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from privot.accounting import FixedSize, Projection, Sampled
+from privot.accounting import FixedSize, Sampled
+from privot.accounting.events import Projection
 from privot.errors import NoTheoremError, UsageError
 from privot.guarantee import Adjacency, Standing
-from privot.mechanisms import Facts, Needs, RandomProjection, directions_of, draw_directions
+from privot.mechanisms import Facts, Needs, RandomProjection
 from privot.mechanisms.clipping import MARGIN, clip_rows
+from privot.mechanisms.directions import directions_of, draw_directions
 from privot.noise import SeededNoise, SystemNoise
 
 R = Adjacency.REPLACE_ONE

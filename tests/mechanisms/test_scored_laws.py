@@ -14,8 +14,10 @@ from privot import Vault
 from privot.common.block_sums import RowSums
 from privot.errors import PrivotError, UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import Axis, Facts, GroupedMarginals, ScoredMarginals
-from privot.mechanisms.table_counts.scored_marginals import PARTS, residuals
+from privot.mechanisms import Facts
+from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
+from privot.mechanisms.table_counts.scored_marginals import PARTS, ScoredMarginals, residuals
 
 A = Adjacency.ADD_REMOVE
 AXES = (Axis(0, 4), Axis(1, 5), Axis(2, 3))

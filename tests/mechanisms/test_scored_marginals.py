@@ -19,9 +19,11 @@ from privot import Vault
 from privot.accounting import Composed, Gaussian, account
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import Axis, GroupedMarginals, Marginals, ScoredMarginals, WeightRule
-from privot.mechanisms.table_counts.pair_weights import label_association
-from privot.mechanisms.table_counts.scored_marginals import PARTS, residuals, scored_classes
+from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
+from privot.mechanisms.table_counts.marginals import Marginals
+from privot.mechanisms.table_counts.pair_weights import WeightRule, label_association
+from privot.mechanisms.table_counts.scored_marginals import PARTS, ScoredMarginals, residuals, scored_classes
 from privot.noise import SystemNoise
 from weaker_noise import WeakerNoise
 

@@ -19,7 +19,12 @@ from scipy import stats
 from privot.accounting import Composed
 from privot.common.block_sums import RowSums
 from privot.guarantee import Adjacency
-from privot.mechanisms import Axis, Facts, GroupedMarginals, GroupRule, ScoredMarginals, WeightRule
+from privot.mechanisms import Facts
+from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.cell_grouping import GroupRule
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
+from privot.mechanisms.table_counts.pair_weights import WeightRule
+from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
 from weaker_noise import WeakerNoise
 
 AXES = (

@@ -13,8 +13,9 @@ from scipy import stats
 from privot.accounting.events import Gaussian
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import LABEL, Axis, GroupedMarginals, RelatedMarginals
-from privot.mechanisms.table_counts.related_marginals import sibling_sums
+from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
+from privot.mechanisms.table_counts.related_marginals import RelatedMarginals, sibling_sums
 from privot.mechanisms.table_counts.row_views import ChildView, ParentView
 from privot.mechanisms.table_counts.sibling_likeness import PARTS, SiblingSums, likeness_sensitivity, ranks_of
 from weaker_noise import WeakerNoise

@@ -16,12 +16,13 @@ from mechanism_samples import Plain
 from privot.accounting import FixedSize, Gaussian, Poisson, Repeated, Sampled, gradient
 from privot.errors import BudgetError, NoTheoremError, PrivotError, UsageError
 from privot.guarantee import Adjacency, Standing
-from privot.mechanisms import GradientQuery, SanitizedGradient
+from privot.mechanisms import SanitizedGradient
 from privot.mechanisms.clipping import MARGIN
-from privot.mechanisms.gradients.sinkhorn_gradient import clip_each, clip_whole
+from privot.mechanisms.gradients.sinkhorn_gradient import GradientQuery, clip_each, clip_whole
 from privot.noise import SystemNoise
 from privot.noise.adding import grid_of
-from privot.transport import sinkhorn, with_labels
+from privot.transport import sinkhorn
+from privot.transport._solvers.costs import with_labels
 from privot.vault import Vault
 
 A, R = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE

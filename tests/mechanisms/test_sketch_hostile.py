@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from privot import Vault
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import PrivateSketch, SketchDesign
+from privot.mechanisms import SketchDesign
 from privot.mechanisms.mechanism import Facts
-from privot.mechanisms.sketching.private_sketch import UNIT, _whole
+from privot.mechanisms.sketching.private_sketch import UNIT, PrivateSketch, _whole
 
 A, R = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 WEIGHTS = {"features": 1.0, "shells": 1.5, "cells": 0.9, "residuals": 1.1}

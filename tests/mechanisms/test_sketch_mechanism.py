@@ -15,9 +15,10 @@ from privot import Vault
 from privot.accounting import Gaussian
 from privot.errors import BudgetError, DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import Interpolation, PrivateSketch, SketchDesign
-from privot.mechanisms.sketching.private_sketch import _whole
+from privot.mechanisms import SketchDesign
+from privot.mechanisms.sketching.private_sketch import PrivateSketch, _whole
 from privot.mechanisms.sketching.sketch_design import shared
+from privot.mechanisms.unproven.interpolation import Interpolation
 from privot.noise import SystemNoise
 from weaker_noise import WeakerNoise
 

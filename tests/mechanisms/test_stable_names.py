@@ -20,37 +20,27 @@ import pytest
 import privot.mechanisms
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import (
-    Axis,
-    ChosenCells,
-    Count,
-    Facts,
-    FurtherScores,
-    GroupedMarginals,
-    Histogram,
-    Mean,
-    MeanEmbedding,
-    PrivateSketch,
-    Quantiles,
-    RandomProjection,
-    RelatedMarginals,
-    ScoredMarginals,
-    SketchDesign,
-    TreeRule,
-)
+from privot.mechanisms import Count, Facts, Histogram, Mean, MeanEmbedding, Quantiles, RandomProjection, SketchDesign
 from privot.mechanisms.mechanism import name_of
-from privot.mechanisms.sketching.private_sketch import SketchSums
+from privot.mechanisms.sketching.private_sketch import PrivateSketch, SketchSums
 from privot.mechanisms.summaries.array_columns import checked_columns
 from privot.mechanisms.summaries.mean import ClampedSum
+from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.mechanisms.table_counts.cell_counts import CellCounts
-from privot.mechanisms.table_counts.further_scores import InteractionScore, LabelScore
+from privot.mechanisms.table_counts.cell_tree import TreeRule
+from privot.mechanisms.table_counts.chosen_cells import ChosenCells
+from privot.mechanisms.table_counts.further_scores import FurtherScores, InteractionScore, LabelScore
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
+from privot.mechanisms.table_counts.related_marginals import RelatedMarginals
 from privot.mechanisms.table_counts.row_views import ChildView, ParentView, ViewedSums
+from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
 from privot.partitions.kept_sums import described
 from privot.partitions.partition_tasks import AddRecords, NameRecords
 from privot.synthesis.neural.features.fourier import Fourier
 from privot.synthesis.tabular.table_fit import FurtherTablePlanner, TablePlanner
 from privot.synthesis.tabular.table_release import Asked
-from privot.tables import Column, Schema, encoded_columns
+from privot.tables import Column, Schema
+from privot.tables.encoded_columns import encoded_columns
 from privot.vault.release_steps import kept_noise
 
 SECRET = bytes(range(32))

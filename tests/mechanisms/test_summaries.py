@@ -21,7 +21,8 @@ from privot.guarantee import Adjacency
 from privot.mechanisms import Facts
 from privot.mechanisms.summaries.summary import Summary
 from privot.noise import SystemNoise
-from privot.tables import Column, Schema, Table, TableCodec, encoded_columns
+from privot.tables import Column, Schema, Table, TableCodec
+from privot.tables.encoded_columns import encoded_columns
 from weaker_noise import WeakerNoise
 
 A, R = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE

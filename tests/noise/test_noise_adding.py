@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from privot.errors import UsageError
-from privot.noise import SystemNoise, add_noise
-from privot.noise.adding import LARGEST_RATIO, check_ratio, grid_of
+from privot.noise import SystemNoise
+from privot.noise.adding import LARGEST_RATIO, add_noise, check_ratio, grid_of
 
 
 class Fixed:

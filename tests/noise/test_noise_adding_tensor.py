@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from privot.errors import UsageError
-from privot.noise import SystemNoise, add_noise
-from privot.noise.adding import LARGEST_RATIO, grid_of
+from privot.noise import SystemNoise
+from privot.noise.adding import LARGEST_RATIO, add_noise, grid_of
 from privot.noise.adding_tensor import add_drawn, add_noise_tensor
 
 

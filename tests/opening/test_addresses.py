@@ -106,7 +106,7 @@ def test_errors_of_file_systems_are_one_sentence_without_their_text(monkeypatch:
 
 
 def test_paths_that_cannot_be_looked_at_are_one_sentence(tmp_path: Path) -> None:
-    from privot.partitions import is_partitioned, open_source
+    from privot.partitions.source_opening import is_partitioned, open_source
     from privot.tables import Column, Schema, TableCodec
 
     codec = TableCodec(Schema((Column("age", "integer", 0, 9),)))

@@ -12,8 +12,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privot import Vault
-from privot.accounting import Composed, Gaussian, Laplace, Projection, Repeated, account, read_guarantee
-from privot.accounting.events import Sampled
+from privot.accounting import Composed, Gaussian, Laplace, Repeated, account, read_guarantee
+from privot.accounting.events import Projection, Sampled
 from privot.accounting.sampling import FixedSize
 from privot.cli import run
 from privot.errors import DataError

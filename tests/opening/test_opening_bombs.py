@@ -19,10 +19,11 @@ from privot.cli import run
 from privot.data import load
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
-from privot.opening import csv_rows, limits
+from privot.opening import limits
 from privot.opening.archives import read_arrays
-from privot.opening.csv_lines import CsvRows
-from privot.tables import Column, Schema, TableCodec, encode_file, read_chunks, read_table
+from privot.opening.csv_lines import CsvRows, csv_rows
+from privot.tables import Column, Schema, TableCodec, encode_file, read_table
+from privot.tables.table_files import read_chunks
 
 LIMIT = "more than the 512 MiB that are read"
 _LOADING = """

@@ -12,7 +12,8 @@ import pytest
 from privot.cli import run
 from privot.data import load
 from privot.errors import DataError
-from privot.opening import read_bytes, stays_inside
+from privot.opening import read_bytes
+from privot.opening.plain_files import stays_inside
 from privot.synthesis.output.html_report import write_report
 
 SECRET = b"\x89PNG\r\n\x1a\n the secret of somebody else"

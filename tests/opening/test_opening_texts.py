@@ -20,8 +20,10 @@ from privot.federation.parties.request_memory import Memory
 from privot.federation.toml_tables import TomlTable
 from privot.guarantee import Guarantee
 from privot.jobs.released_files import read_json
-from privot.opening import MAX_DEPTH, parse_json, parse_toml, read_bytes, read_text
+from privot.opening import parse_json, read_bytes, read_text
 from privot.opening.archives import Archive, array_from, read_arrays
+from privot.opening.json_toml import parse_toml
+from privot.opening.limits import MAX_DEPTH
 from privot.tables import Schema
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from privot import Vault
 from privot.common.privacy_unit import Unit
 from privot.kinds import Files, Images
-from privot.partitions import LocalEngine
+from privot.partitions.engines.local_engine import LocalEngine
 from privot.tables import Column, Schema
 
 UNIT = "patient_id"

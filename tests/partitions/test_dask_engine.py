@@ -21,7 +21,9 @@ import privot
 from privot import Ledger, Vault
 from privot.errors import PrivotError, UsageError
 from privot.kinds import Files
-from privot.partitions import LocalEngine, choose_engine, open_source
+from privot.partitions import choose_engine
+from privot.partitions.engines.local_engine import LocalEngine
+from privot.partitions.source_opening import open_source
 
 pytest.importorskip("distributed", reason="the engine dask needs Dask")
 pytestmark = [pytest.mark.slow]

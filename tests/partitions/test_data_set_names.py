@@ -13,11 +13,12 @@ from partition_samples import CODEC, SCHEMA, arrow_table, cut, people, table_rel
 from privot import Ledger, Vault
 from privot.accounting import Gaussian
 from privot.cli import run
-from privot.data import class_digests, records_digest
+from privot.data.record_digest import class_digests, records_digest
 from privot.errors import BudgetError, OtherRecordsError, UsageError
 from privot.guarantee import Adjacency
 from privot.kinds import Files
-from privot.partitions import LocalEngine, open_source
+from privot.partitions.engines.local_engine import LocalEngine
+from privot.partitions.source_opening import open_source
 from privot.tables import encode_file
 from privot.vault import budget
 from privot.vault.budget import account_name, row_digests, row_key

@@ -23,9 +23,10 @@ from privot.mechanisms.sketching.private_sketch import SketchSums
 from privot.mechanisms.summaries import count, mean
 from privot.mechanisms.table_counts import marginals
 from privot.noise import noisy_counts
-from privot.partitions import LocalEngine, open_source
+from privot.partitions.engines.local_engine import LocalEngine
 from privot.partitions.kept_sums import FOLDER, KeptSums, described
 from privot.partitions.source import PartitionedSource
+from privot.partitions.source_opening import open_source
 from privot.tables import Column, Schema, TableCodec
 
 pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")

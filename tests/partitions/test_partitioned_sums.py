@@ -31,12 +31,16 @@ from partition_samples import (
 from worker_sums import SlowCount
 
 from privot import Ledger, Vault
-from privot.data import records_digest
+from privot.data.record_digest import records_digest
 from privot.errors import BudgetError, DataError, OtherRecordsError, PrivotError, UsageError
 from privot.kinds import Files, Images
-from privot.mechanisms import GroupedMarginals, MeanEmbedding, PrivateSketch, RandomProjection, SketchDesign
+from privot.mechanisms import MeanEmbedding, RandomProjection, SketchDesign
+from privot.mechanisms.sketching.private_sketch import PrivateSketch
 from privot.mechanisms.table_counts import grouped_marginals
-from privot.partitions import LocalEngine, choose_engine, open_source
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
+from privot.partitions import choose_engine
+from privot.partitions.engines.local_engine import LocalEngine
+from privot.partitions.source_opening import open_source
 from privot.synthesis import Synthesizer
 from privot.synthesis.neural.defaults import generator_defaults
 from privot.synthesis.neural.features.fourier import Fourier

@@ -17,10 +17,12 @@ from owned_samples import UNIT, of_arrays, parts_of, shuffled, visits, without, 
 from linear_audit import SEEN, Measured, measured, released
 from privot.common.privacy_unit import Unit
 from privot.data.unit_marks import MARK_BYTES, OWNER_BYTES
-from privot.mechanisms import Axis, Marginals
+from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.marginals import Marginals
 from privot.noise import SeededNoise
-from privot.partitions import LocalEngine, source
+from privot.partitions import source
 from privot.partitions.chosen_rows import ChosenPartition, chosen_partitions
+from privot.partitions.engines.local_engine import LocalEngine
 
 pytestmark = pytest.mark.slow
 

@@ -36,10 +36,13 @@ from privot.common.unit_values import block_owners
 from privot.errors import DataError, PrivotError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.kinds import Files, Images
-from privot.mechanisms import Facts, Needs, PrivateSketch, SketchDesign
-from privot.partitions import LocalEngine, chosen_rows, open_source
+from privot.mechanisms import Facts, Needs, SketchDesign
+from privot.mechanisms.sketching.private_sketch import PrivateSketch
+from privot.partitions import chosen_rows
 from privot.partitions.chosen_rows import ChosenPartition, CollectMarks, chosen_partitions
+from privot.partitions.engines.local_engine import LocalEngine
 from privot.partitions.readers.array_partitions import ArrayPartition
+from privot.partitions.source_opening import open_source
 from privot.vault.budget import account_name, grouping_name
 from privot.vault.partitioned_records import PartitionedRecords
 

@@ -24,10 +24,11 @@ from partition_samples import (
 
 from privot.cli import run
 from privot.errors import DataError, UsageError
-from privot.partitions import LocalEngine, open_source
+from privot.partitions.engines.local_engine import LocalEngine
 from privot.partitions.readers import query_partitions
 from privot.partitions.readers.query_partitions import QueryCount
 from privot.partitions.readers.query_text import checked_query
+from privot.partitions.source_opening import open_source
 from privot.tables import Column, Schema, TableCodec
 
 pytest.importorskip("pyarrow", reason="queries come as Arrow batches")

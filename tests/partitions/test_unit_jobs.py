@@ -18,9 +18,11 @@ from worker_sums import Ages
 
 from privot import Ledger
 from privot.cli import run
-from privot.partitions import LocalEngine, choose_engine, open_source
+from privot.partitions import choose_engine
+from privot.partitions.engines.local_engine import LocalEngine
 from privot.partitions.kept_sums import FOLDER, KeptSums
 from privot.partitions.source import PartitionedSource
+from privot.partitions.source_opening import open_source
 
 TERMS = "--epsilon 2 --delta 1e-5 --adjacency add-remove --device cpu --seed 1".split()
 BOUND = ["--unit", UNIT, "--per-unit", "3"]

@@ -17,10 +17,11 @@ import pytest
 from partition_samples import CODEC, arrow_table, cut, people, write_csv, write_parquet
 
 from privot.errors import DataError
-from privot.partitions import LocalEngine, open_source
 from privot.partitions.engines import engine as engines
+from privot.partitions.engines.local_engine import LocalEngine
 from privot.partitions.kept_sums import KeptSums
 from privot.partitions.readers.query_partitions import _answer
+from privot.partitions.source_opening import open_source
 
 pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 PEOPLE = people(60)

@@ -71,7 +71,7 @@ def image_folder(out: Path) -> None:
 
 def ledger_folder(out: Path) -> None:
     """The page of a ledger with a raise and two data sets, one of them of no proven standing."""
-    from privot.accounting import Downgraded
+    from privot.accounting.events import Downgraded
 
     out.mkdir(parents=True)
     with Ledger.create(out / "book.ledger") as ledger:

@@ -18,7 +18,7 @@ from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.ledger import Ledger
 from privot.report.image_grid import draw_grid
-from privot.synthesis import Rules, Synthesizer, build, choose_rules
+from privot.synthesis import Rules, Synthesizer
 from privot.synthesis.methods.embedding_training import Target
 from privot.synthesis.methods.leaves_target import leaves_target, shrunk
 from privot.synthesis.neural.after_training.relabelling import labels_of
@@ -29,11 +29,12 @@ from privot.synthesis.neural.defaults.after_training_defaults import (
     choose_warp_selection,
     has_leaves,
 )
-from privot.synthesis.neural.defaults.generator_defaults import LEAVES_STEPS
+from privot.synthesis.neural.defaults.generator_defaults import LEAVES_STEPS, choose_rules
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
 from privot.synthesis.neural.defaults.rows_needed import rows_needed
 from privot.synthesis.neural.features.fourier import Fourier
 from privot.synthesis.neural.features.scattering import ScatteringClassifier
+from privot.synthesis.neural.generators.generator import build
 from privot.synthesis.neural.generators.leaves import NUMBERS, leaves
 from privot.synthesis.neural.public.public_images import MIN_IMAGES, PublicImages
 from privot.synthesis.output.html_report import write_report

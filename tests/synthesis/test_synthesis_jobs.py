@@ -16,8 +16,9 @@ from privot.errors import BudgetError, DataError, UsageError
 from privot.jobs.job import Job
 from privot.jobs.released_files import write_bytes
 from privot.ledger import Ledger
-from privot.synthesis import Synthesizer, TrainingState, train
+from privot.synthesis import Synthesizer, train
 from privot.synthesis.neural.generator_training import checkpoint
+from privot.synthesis.neural.generator_training.training_state import TrainingState
 from privot.synthesis.output.html_report import write_report
 from privot.synthesis.output.output_folder import write_folder
 from privot.vault import Vault

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from privot.accounting import FixedSize
-from privot.mechanisms import GradientQuery, SanitizedGradient
+from privot.mechanisms import SanitizedGradient
+from privot.mechanisms.gradients.sinkhorn_gradient import GradientQuery
 from privot.synthesis.methods.generated_points import Points
 from privot.synthesis.methods.sinkhorn_method import SinkhornMethod, second_term
 from privot.synthesis.neural.defaults.problem_and_rules import Rules

@@ -69,7 +69,8 @@ def offences(source: str) -> list[str]:
         if isinstance(node, ast.Import | ast.ImportFrom):
             known = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
             imported = {alias.name for alias in node.names}
-            if known in ("privot.data", "privot.ledger") or (known == "privot.vault" and imported != {"Vault"}):
+            package = ".".join(known.split(".")[:2]) if known else ""
+            if package in ("privot.data", "privot.ledger") or (known == "privot.vault" and imported != {"Vault"}):
                 found.append(ast.unparse(node))
     return found
 

@@ -19,9 +19,10 @@ from privot.common.cuda_graphs import unchanged
 from privot.errors import BudgetError, DataError, NoTheoremError, UnprovenError, UsageError
 from privot.jobs.job import Job
 from privot.ledger import Ledger
-from privot.mechanisms import RandomProjection, SanitizedGradient, directions_of
+from privot.mechanisms import RandomProjection, SanitizedGradient
+from privot.mechanisms.directions import directions_of
 from privot.noise import SeededNoise
-from privot.synthesis import Synthesizer, build
+from privot.synthesis import Synthesizer
 from privot.synthesis.methods.generated_points import Points, RecordedPoints, still
 from privot.synthesis.methods.sinkhorn_method import first_gradient, second_term
 from privot.synthesis.methods.sliced_method import SlicedMethod
@@ -29,7 +30,9 @@ from privot.synthesis.methods.streaming_method import StreamDesign
 from privot.synthesis.neural.defaults.problem_and_rules import Rules
 from privot.synthesis.neural.generator_training import checkpoint
 from privot.synthesis.neural.generator_training.training_state import TrainingState
-from privot.transport import sinkhorn, with_labels
+from privot.synthesis.neural.generators.generator import build
+from privot.transport import sinkhorn
+from privot.transport._solvers.costs import with_labels
 from privot.vault import Vault
 
 pytestmark = pytest.mark.slow

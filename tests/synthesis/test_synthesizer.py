@@ -13,9 +13,9 @@ from synthesis_samples import rules, toy
 
 from privot.errors import BudgetError, ConvergenceError, DataError, UsageError
 from privot.release import Release
-from privot.synthesis import Rules, Synthesizer, Target, train
+from privot.synthesis import Rules, Synthesizer, train
 from privot.synthesis.design import shares
-from privot.synthesis.methods.embedding_training import present
+from privot.synthesis.methods.embedding_training import Target, present
 from privot.synthesis.neural.defaults.feature_defaults import choose_features, frequencies
 from privot.synthesis.neural.defaults.generator_defaults import choose_rules
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
@@ -275,7 +275,7 @@ def test_a_generator_is_sampled_from_at_its_full_warp(vault: Vault, small: Any) 
 def test_every_generator_the_rules_choose_fills_a_record(shape: Any, device: str) -> None:
     import torch
 
-    from privot.synthesis import build
+    from privot.synthesis.neural.generators.generator import build
 
     dim = 5 if shape is None else int(np.prod(shape))
     chosen = choose_rules(Problem(dim, 3, 1.0, None, shape, device))

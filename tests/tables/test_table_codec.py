@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privot.errors import DataError, UsageError
-from privot.synthesis.tabular import axes_of
+from privot.evaluation.schema_axes import axes_of
 from privot.tables import Column, Schema, Table, TableCodec
 from privot.tables.cell_values import parse
 from privot.tables.codec import edges_of, scaled

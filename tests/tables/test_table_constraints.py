@@ -11,7 +11,7 @@ import pytest
 
 from privot.errors import DataError, PrivotError, UsageError
 from privot.tables import Column, Schema, Table, TableCodec
-from privot.tables.constraints import Rules, settle, with_generated
+from privot.tables.constraints.keeping import Rules, settle, with_generated
 
 COLUMNS: list[dict[str, Any]] = [
     {"name": "a", "type": "integer", "low": 0, "high": 10},

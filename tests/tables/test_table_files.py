@@ -18,12 +18,12 @@ from privot.tables import (
     Table,
     TableCodec,
     encode_file,
-    read_chunks,
     read_header,
     read_table,
     table_writing,
     write_table,
 )
+from privot.tables.table_files import read_chunks
 
 SCHEMA = Schema(
     (

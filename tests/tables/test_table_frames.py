@@ -18,9 +18,11 @@ import pytest
 from privot import Synthesizer, Vault, load
 from privot.errors import DataError, UsageError
 from privot.kinds import Files, Vectors
-from privot.partitions import LocalEngine
-from privot.tables import Column, FrameForm, Schema, Table, TableCodec, encode_frame, frame_kind, frame_of, read_table
-from privot.tables.frames.frame_form import decided_dtype
+from privot.partitions.engines.local_engine import LocalEngine
+from privot.tables import Column, Schema, Table, TableCodec, read_table
+from privot.tables.frames.frame_form import FrameForm, decided_dtype, frame_kind
+from privot.tables.frames.frame_reading import encode_frame
+from privot.tables.frames.frame_writing import frame_of
 from privot.tables.table_files import encode_file
 from replaced_noise import Answers
 

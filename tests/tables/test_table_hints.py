@@ -11,8 +11,9 @@ import pytest
 from privot.cli import run
 from privot.errors import DataError, UsageError
 from privot.tables import Schema
-from privot.tables.constraints import Key, Order
-from privot.tables.hints import Hints, merged_hints, read_ddl, read_dictionary, read_dtypes
+from privot.tables.constraints.stated import Key, Order
+from privot.tables.hints.dictionaries import Hints, merged_hints, read_dictionary, read_dtypes
+from privot.tables.hints.sql_ddl import read_ddl
 
 DDL = """
 -- a comment, with CREATE TABLE nonsense (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from privot.errors import DataError, UsageError
 from privot.evaluation.number_quality import cell_loss
-from privot.mechanisms import Axis
+from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.tables import Column, Schema, Table, TableCodec
 from privot.tables.codec import CELLS, edges_of, scaled, unscaled
 

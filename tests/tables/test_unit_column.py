@@ -16,18 +16,8 @@ from privot.errors import DataError, UsageError
 from privot.kinds import Vectors
 from privot.kinds.table_kinds import TableRows
 from privot.synthesis import Synthesizer
-from privot.tables import (
-    Column,
-    Schema,
-    TableCodec,
-    encode_file,
-    encode_file_with_units,
-    identifier_names,
-    propose,
-    schema_for_unit,
-    table_files,
-    unit_column,
-)
+from privot.tables import Column, Schema, TableCodec, encode_file, propose, table_files, unit_column
+from privot.tables.unit_column import encode_file_with_units, identifier_names, schema_for_unit
 
 COLUMNS = (Column("age", "integer", 0, 120), Column("sex", "categorical", categories=("f", "m")))
 SCHEMA = Schema(COLUMNS)

@@ -13,8 +13,9 @@ from privot import Adjacency, Vault
 from privot.accounting import FixedSize, Poisson
 from privot.audit.simulation.noiseless import NoNoise
 from privot.errors import UsageError
-from privot.mechanisms import ClippedGradients, Query
+from privot.mechanisms import ClippedGradients
 from privot.mechanisms.clipping import MARGIN
+from privot.mechanisms.gradients.gradient_function import Query
 from privot.mechanisms.mechanism import Facts
 from privot.noise import SeededNoise
 from privot.noise.adding import grid_of

@@ -22,7 +22,9 @@ from privot.accounting import (
 )
 from privot.data import load
 from privot.errors import BudgetError, PrivotError, UnprovenError, UsageError
-from privot.mechanisms import ClippedGradients, PublishedGradients, Query
+from privot.mechanisms import ClippedGradients
+from privot.mechanisms.gradients.gradient_function import Query
+from privot.mechanisms.unproven.published_gradients import PublishedGradients
 from privot.noise import SeededNoise
 from privot.noise.adding import LARGEST_RATIO
 from privot.training import train

@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from privot import Vault
-from privot.mechanisms import RandomProjection, directions_of
-from privot.transport import exact, interpolate, sinkhorn, sliced, wasserstein_1d, with_labels
+from privot.mechanisms import RandomProjection
+from privot.mechanisms.directions import directions_of
+from privot.transport import exact, interpolate, sinkhorn, sliced, wasserstein_1d
+from privot.transport._solvers.costs import with_labels
 
 X, Y = np.random.default_rng(0).random((2, 6, 3))
 

@@ -15,10 +15,10 @@ from scipy.spatial.distance import cdist
 from scipy.special import rel_entr
 
 from privot.errors import ConvergenceError, DataError, PrivotError, UsageError
-from privot.transport import exact, semi_debiased, sinkhorn, sinkhorn_divergence, with_labels
-from privot.transport._divergences import split_size
+from privot.transport import exact, sinkhorn, sinkhorn_divergence
+from privot.transport._divergences import semi_debiased, split_size
 from privot.transport._solvers import stabilised_kernel
-from privot.transport._solvers.costs import between
+from privot.transport._solvers.costs import between, with_labels
 from privot.transport._solvers.direct import MAX_SWEEPS
 from privot.transport._solvers.newton import LONGEST, _direction
 from privot.transport._solvers.results import Result

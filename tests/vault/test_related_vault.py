@@ -16,9 +16,11 @@ from privot.accounting.events import Gaussian, leaves
 from privot.errors import DataError, OtherRecordsError, UsageError
 from privot.kinds import related_records
 from privot.kinds.related_records import RelatedTables
-from privot.mechanisms import Count, RelatedMarginals, ScoredMarginals
+from privot.mechanisms import Count
 from privot.mechanisms.table_counts import related_marginals
+from privot.mechanisms.table_counts.related_marginals import RelatedMarginals
 from privot.mechanisms.table_counts.row_views import ChildView
+from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
 from privot.mechanisms.table_counts.sibling_likeness import SiblingSums
 from privot.synthesis.tabular.related.related_design import related_mechanism, views_of
 from privot.synthesis.tabular.table_fit import TablePlanner

@@ -12,7 +12,7 @@ from unit_samples import AXES, PLANTED, Rows, table
 
 from linear_audit import SEEN, Measured, measured, released
 from privot.common.privacy_unit import Unit
-from privot.mechanisms import Marginals
+from privot.mechanisms.table_counts.marginals import Marginals
 from privot.noise import SeededNoise
 from privot.vault import Vault
 from privot.vault import vault as vault_module

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from privot import Count, Vault
-from privot.accounting import Gaussian, PerUnit, account
+from privot.accounting import Gaussian, account
+from privot.accounting.events import PerUnit
 from privot.adaptation.adaptation_answer import check_asked
 from privot.adaptation.adaptation_request import AdaptationRequest
 from privot.audit.findings import Claim, Finding
@@ -21,10 +22,11 @@ from privot.common.privacy_unit import Unit
 from privot.errors import DataError, UsageError
 from privot.federation import Sketch, compare_sketches, sketch
 from privot.guarantee import Adjacency
-from privot.mechanisms import Marginals
 from privot.mechanisms.mechanism import Facts
 from privot.mechanisms.table_counts.cell_axes import Axis
-from privot.partitions import LocalEngine, open_source
+from privot.mechanisms.table_counts.marginals import Marginals
+from privot.partitions.engines.local_engine import LocalEngine
+from privot.partitions.source_opening import open_source
 from privot.report.audit_parts import audit_card, audit_section
 
 X = np.random.default_rng(0).normal(size=(200, 3))

@@ -17,7 +17,9 @@ from privot.errors import BudgetError, CorruptLedgerError, OtherRecordsError, Us
 from privot.federation import sketch
 from privot.guarantee import Adjacency
 from privot.kinds.contributions import kept_rows
-from privot.mechanisms import Axis, GroupedMarginals, RandomProjection
+from privot.mechanisms import RandomProjection
+from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
 from privot.mechanisms.table_counts.scored_marginals import PARTS, ScoreSums
 from privot.noise import SeededNoise
 from privot.synthesis import Synthesizer

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from privot.accounting.events import Event
 from privot.guarantee import Standing
-from privot.mechanisms import Axis, Facts, Marginals, Needs, Records
-from privot.mechanisms.table_counts.cell_axes import LABEL
+from privot.mechanisms import Facts, Needs
+from privot.mechanisms.mechanism import Records
+from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
 from privot.mechanisms.table_counts.cell_counts import CellCounts
+from privot.mechanisms.table_counts.marginals import Marginals
 from privot.noise import NoiseSource
 
 PLANTED = (1, 5, 500)

@@ -7,7 +7,9 @@ import pytest
 
 from privot import Adjacency, Standing
 from privot.accounting import Gaussian, Poisson, Sampled, WassersteinAccountant
-from privot.accounting.wasserstein import LineLaw, distance, published, sampled_distance
+from privot.accounting.wasserstein import published
+from privot.accounting.wasserstein.distance import distance, sampled_distance
+from privot.accounting.wasserstein.line_laws import LineLaw
 from privot.errors import UnprovenError, UsageError
 from privot_lab.studies.wdp.wdp_claims import CLAIMS, Verdict, claim
 from privot_lab.studies.wdp.wdp_comparison import compare_accountants

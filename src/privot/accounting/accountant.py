@@ -37,8 +37,7 @@ from privot.accounting.pure import pure_epsilon
 from privot.common.arguments import check_delta
 from privot.errors import ConvergenceError, DataError, UsageError
 from privot.guarantee import Curve, Guarantee, Standing
-from privot.opening import max_events
-from privot.opening.limits import EVENTS_VARIABLE
+from privot.opening.limits import EVENTS_VARIABLE, max_events
 
 _LONG = 100_000
 _LARGE_EPSILON = 30.0

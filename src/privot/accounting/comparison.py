@@ -10,7 +10,8 @@ import numpy as np
 
 from privot.accounting import rdp
 from privot.accounting.events import Event, Renyi, Sampled, leaves
-from privot.accounting.planning import Clipping, Plan, gradient, projection
+from privot.accounting.planning.plan_terms import Plan
+from privot.accounting.planning.release_plans import Clipping, gradient, projection
 from privot.common.arguments import check_count, check_positive
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing

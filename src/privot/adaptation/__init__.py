@@ -3,7 +3,10 @@
 from privot.common.extras import needing
 
 with needing("Adaptation needs", "synthesis"):
-    from privot.adaptation.adaptation_config import METHODS, AdaptationConfig, choose
+    from privot.adaptation.adaptation_config import AdaptationConfig
     from privot.adaptation.adapter import DomainAdapter
 
-__all__ = ["METHODS", "AdaptationConfig", "DomainAdapter", "choose"]
+__all__ = [
+    "AdaptationConfig",
+    "DomainAdapter",
+]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from privot.accounting import account, event_from_dict, read_guarantee
-from privot.accounting.events import Gaussian
+from privot.accounting import account, read_guarantee
+from privot.accounting.events import Gaussian, event_from_dict
 from privot.adaptation.adaptation_request import AdaptationRequest
 from privot.common.files import private_folder
 from privot.common.private_files import lock_folder

@@ -13,23 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from privot.accounting import Plan, calibrate, embedding, gradient, projection
+from privot.accounting import calibrate, embedding, gradient, projection
 from privot.accounting.events import Composed, Event, Gaussian, Repeated, repeated
+from privot.accounting.planning.plan_terms import Plan
 from privot.adaptation.adaptation_config import AdaptationConfig
 from privot.adaptation.alignment.adversarial import DomainGradients
 from privot.adaptation.networks import Committee, FrozenRepresentation, Networks
 from privot.common.arguments import is_number
 from privot.errors import DataError, PrivotError, UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import (
-    ClippedGradients,
-    MeanEmbedding,
-    ProjectedRepresentation,
-    PublishedAlignment,
-    Query,
-)
+from privot.mechanisms import ClippedGradients, MeanEmbedding, ProjectedRepresentation
 from privot.mechanisms.gradients.dp_sgd import default_sampling
+from privot.mechanisms.gradients.gradient_function import Query
 from privot.mechanisms.mechanism import Facts, Mechanism, refuse_unit
+from privot.mechanisms.unproven.published_alignment import PublishedAlignment
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.neural.defaults.feature_defaults import BANDWIDTHS as PIXEL_BANDWIDTHS
 from privot.synthesis.neural.defaults.feature_defaults import frequencies

@@ -25,7 +25,7 @@ from privot.adaptation.networks import build
 from privot.adaptation.stand_in.table_rows import cell_width, labelled_rows
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.devices import usable_device
-from privot.data import checked_labels, checked_rows
+from privot.data.loading import checked_labels, checked_rows
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
 from privot.mechanisms.mechanism import Facts

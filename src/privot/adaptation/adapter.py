@@ -29,7 +29,7 @@ from privot.adaptation.stand_in.table_rows import cell_rows, unlabelled_rows
 from privot.adaptation.stand_in.weighted_training import TableChecks
 from privot.common.devices import usable_device
 from privot.common.progress_lines import as_progress
-from privot.data import checked_rows
+from privot.data.loading import checked_rows
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
 from privot.jobs.charges import Spent

@@ -24,13 +24,10 @@ from privot.adaptation.networks import BUILT_IN, build, discriminator, weights_o
 from privot.common.cuda_graphs import adam, called, cosine, recorded, set_rate
 from privot.common.interruption import Stop, finishing
 from privot.errors import ConvergenceError, DataError
-from privot.mechanisms import (
-    AlignmentQuery,
-    Mechanism,
-    ProjectedRepresentation,
-    Query,
-    RepresentationQuery,
-)
+from privot.mechanisms import Mechanism, ProjectedRepresentation
+from privot.mechanisms.gradients.gradient_function import Query
+from privot.mechanisms.representation import RepresentationQuery
+from privot.mechanisms.unproven.published_alignment import AlignmentQuery
 from privot.release import Release
 from privot.vault.stream import Stream
 

@@ -13,53 +13,38 @@ from typing import TYPE_CHECKING, Any
 from privot.common.callable_package import make_callable
 
 if TYPE_CHECKING:
-    from privot.audit.attack import Attack
     from privot.audit.attacks.counts_attack import CountsAttack
     from privot.audit.attacks.dp_sgd_attack import DPSGDAttack
     from privot.audit.attacks.embedding_attack import EmbeddingAttack
-    from privot.audit.attacks.event_attack import EventAttack
     from privot.audit.attacks.gradient_attack import GradientAttack
     from privot.audit.attacks.learned_attack import LearnedAttack
     from privot.audit.attacks.projection_attack import ProjectionAttack
     from privot.audit.attacks.sketch_attack import SketchAttack
-    from privot.audit.attacks.stated_claim import StatedClaim
-    from privot.audit.findings import Check, Claim, Finding
-    from privot.audit.mechanism_audit import attack_for, audit
+    from privot.audit.findings import Finding
+    from privot.audit.mechanism_audit import audit
 
 __all__ = [
-    "Attack",
-    "Check",
-    "Claim",
     "CountsAttack",
     "DPSGDAttack",
     "EmbeddingAttack",
-    "EventAttack",
     "Finding",
     "GradientAttack",
     "LearnedAttack",
     "ProjectionAttack",
     "SketchAttack",
-    "StatedClaim",
-    "attack_for",
     "audit",
 ]
 
 # Imported on first use: an attack loads its mechanism, and checks of files need neither.
 _HOMES = {
-    "Attack": "attack",
-    "Check": "findings",
-    "Claim": "findings",
     "CountsAttack": "attacks.counts_attack",
     "DPSGDAttack": "attacks.dp_sgd_attack",
     "EmbeddingAttack": "attacks.embedding_attack",
-    "EventAttack": "attacks.event_attack",
     "Finding": "findings",
     "GradientAttack": "attacks.gradient_attack",
     "LearnedAttack": "attacks.learned_attack",
     "ProjectionAttack": "attacks.projection_attack",
     "SketchAttack": "attacks.sketch_attack",
-    "StatedClaim": "attacks.stated_claim",
-    "attack_for": "mechanism_audit",
     "audit": "mechanism_audit",
 }
 

@@ -22,19 +22,12 @@ from privot.audit.statistics.epsilon_bounds import DEFAULT_CONFIDENCE
 from privot.common.arguments import check_delta
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import (
-    ClippedGradients,
-    Facts,
-    Marginals,
-    MeanEmbedding,
-    Mechanism,
-    PrivateSketch,
-    RandomProjection,
-    SanitizedGradient,
-    SanitizedParameters,
-)
+from privot.mechanisms import ClippedGradients, Facts, MeanEmbedding, Mechanism, RandomProjection, SanitizedGradient
 from privot.mechanisms.accuracy_counts import CorrectCounts
+from privot.mechanisms.gradients.generator_gradient import SanitizedParameters
 from privot.mechanisms.mechanism import refuse_unit
+from privot.mechanisms.sketching.private_sketch import PrivateSketch
+from privot.mechanisms.table_counts.marginals import Marginals
 from privot.noise import NoiseSource, SystemNoise
 
 TRIALS = 1_000_000

@@ -12,8 +12,6 @@ from typing import Any
 
 from privot.common import interruption
 
-__all__ = ["main"]
-
 MAX_WORD = 300
 """The longest word of an error message, in characters: longer than most paths, …"""
 COMPLETING = "_PRIVOT_COMPLETE"

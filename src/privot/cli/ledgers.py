@@ -31,7 +31,7 @@ def default_ledger(data: str, out: Path) -> Path:
     near it that may guard its records under another name: that of its folder, or one named for nothing beside it.
     """
     from privot.errors import UsageError
-    from privot.partitions import is_partitioned
+    from privot.partitions.source_opening import is_partitioned
 
     if data in BUILT_IN:
         return out.parent / f"{data}.ledger"
@@ -132,7 +132,7 @@ def paying_ledger(
 
 def _lies_beside(ledger: Path, data: str) -> bool:
     """Whether this is the place of the ledger that a file has without naming one."""
-    from privot.partitions import is_partitioned
+    from privot.partitions.source_opening import is_partitioned
 
     if data in BUILT_IN or is_partitioned(data, None):
         return False
@@ -169,7 +169,7 @@ def warn_of_copies(book: Ledger, rows: Any, *places: str | Path) -> None:
     from privot.cli.printing.warnings_said import warn
     from privot.errors import DataError, PrivotError, UsageError
     from privot.ledger import Ledger
-    from privot.partitions import PartitionedSource
+    from privot.partitions.source import PartitionedSource
     from privot.vault.budget import account_name, row_key
 
     if any(place in BUILT_IN for place in places):
@@ -242,7 +242,7 @@ def open_vault(
 
     `where` is the file of the records, or the files, beside which other ledgers are looked for.
     """
-    from privot.partitions import PartitionedSource
+    from privot.partitions.source import PartitionedSource
     from privot.vault import Vault
     from privot.vault.budget import account_name, expect_ledger
 

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from privot.common.block_sums import BlockSum
-    from privot.data import StatedFacts
+    from privot.data.stated_facts import StatedFacts
     from privot.jobs.job import Job
     from privot.ledger import Ledger
-    from privot.partitions import Engine, PartitionedSource
+    from privot.partitions.engines.engine import Engine
     from privot.partitions.kept_sums import KeptSums
+    from privot.partitions.source import PartitionedSource
     from privot.tables import TableCodec
 
 
@@ -41,7 +42,7 @@ class PartitionOptions:
     ) -> PartitionedSource | None:
         """The source that DATA names, with the `unit` that is protected; None for a single file. No record is read."""
         from privot.errors import UsageError
-        from privot.partitions import is_partitioned, open_source
+        from privot.partitions.source_opening import is_partitioned, open_source
 
         partitioned = is_partitioned(data, codec, self.query) or (self.asked and codec is not None)
         if not partitioned:

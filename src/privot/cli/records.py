@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from privot.cli.parsing.typed_values import read_classes, read_shape
 
 if TYPE_CHECKING:
-    from privot.data import Dataset, StatedFacts
+    from privot.data import Dataset
+    from privot.data.stated_facts import StatedFacts
     from privot.valuation.labelled_records import Labelled
 
 
@@ -19,7 +20,7 @@ def is_folder(data: str) -> bool:
 
 def stated(classes: str | int | None, shape: str | None = None) -> StatedFacts:
     """What `--classes` and `--shape` state."""
-    from privot.data import StatedFacts
+    from privot.data.stated_facts import StatedFacts
 
     said = read_classes(classes) if isinstance(classes, str) else classes
     return StatedFacts(said, read_shape(shape))

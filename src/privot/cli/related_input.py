@@ -79,7 +79,7 @@ class RelatedInput:
         """Read the schemas; no record is read. Tables are called as their files, without folder and ending."""
         from privot.cli.table_input import UnitOptions, check_table, kind_for
         from privot.errors import DataError, UsageError
-        from privot.partitions import is_partitioned
+        from privot.partitions.source_opening import is_partitioned
         from privot.tables import RelatedCodec, Schema
         from privot.tables.table_writing import kind_of
 

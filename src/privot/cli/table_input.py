@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from privot.common.privacy_unit import Unit
     from privot.data import Dataset
-    from privot.partitions import PartitionedSource
+    from privot.partitions.source import PartitionedSource
     from privot.tables import Table, TableCodec
 
 
@@ -78,21 +78,22 @@ NO_UNIT = UnitOptions()
 def is_image_folder(data: str) -> bool:
     """Whether data of this name, without a schema, is a folder of images by class; no image is read."""
     from privot.cli.records import is_folder
-    from privot.partitions import is_partitioned
+    from privot.partitions.source_opening import is_partitioned
 
     return bool(data) and is_folder(data) and not is_partitioned(data, None)
 
 
 def _has_units(data: str) -> bool:
     """Whether data of this name, without a schema, may say whose each record is; nothing of it is read."""
-    from privot.partitions import is_partitioned
+    from privot.partitions.source_opening import is_partitioned
 
     return bool(data) and (data.lower().endswith(".npz") or is_partitioned(data, None))
 
 
 def open_codec(schema: Path | None, units: UnitOptions = NO_UNIT) -> TableCodec | None:
     """The codec of the schema in a file, without the column of the unit; None where none is given."""
-    from privot.tables import Schema, TableCodec, schema_for_unit
+    from privot.tables import Schema, TableCodec
+    from privot.tables.unit_column import schema_for_unit
 
     if schema is None:
         return None
@@ -103,7 +104,7 @@ def open_codec(schema: Path | None, units: UnitOptions = NO_UNIT) -> TableCodec 
 def ask_for_unit(codec: TableCodec) -> None:
     """Warn where the schema names what looks like an identifier, and no unit was stated; no value is looked at."""
     from privot.cli.printing.warnings_said import warn
-    from privot.tables import identifier_names
+    from privot.tables.unit_column import identifier_names
 
     described, dropped = identifier_names(codec.schema)
     if dropped:
@@ -150,7 +151,8 @@ def codec_for(folder: Path | None, schema: Path | None) -> TableCodec | None:
 def table_records(data: str, codec: TableCodec, units: UnitOptions = NO_UNIT) -> Dataset:
     """The file's rows as a vault of tables holds them. Always the compact layout: one data set has one budget."""
     from privot.data import Dataset
-    from privot.tables import encode_file, encode_file_with_units
+    from privot.tables import encode_file
+    from privot.tables.unit_column import encode_file_with_units
 
     if units.column is None:
         return Dataset(*encode_file(data, codec, compact=True))

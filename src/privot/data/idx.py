@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError
-from privot.opening import Meter, counted
+from privot.opening.limits import Meter
+from privot.opening.plain_files import counted
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _CHUNK = 2**24

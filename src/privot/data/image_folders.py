@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from privot.data.image_units import unit_of
 from privot.data.stated_facts import MODES, StatedFacts
 from privot.errors import DataError, UsageError
-from privot.opening import Meter, open_file, stays_inside
+from privot.opening.limits import Meter
+from privot.opening.plain_files import open_file, stays_inside
 
 ENDINGS = (".png", ".jpg", ".jpeg")
 _MAX_PIXELS = 2**24

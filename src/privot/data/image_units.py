@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from privot.errors import DataError, UsageError
-from privot.opening import Meter, csv_rows
+from privot.opening.csv_lines import csv_rows
+from privot.opening.limits import Meter
 
 PATH_COLUMN = "file_name"
 """The column of paths: the name that folders of images with a metadata file use for it."""

@@ -26,8 +26,9 @@ from privot.data.image_units import PATH_COLUMN, read_image_units
 from privot.data.matlab import is_matlab, read_matlab
 from privot.data.stated_facts import StatedFacts
 from privot.errors import DataError, UsageError
-from privot.opening import Meter, csv_rows
 from privot.opening.archives import array_names, read_arrays
+from privot.opening.csv_lines import csv_rows
+from privot.opening.limits import Meter
 
 LABEL_NAMES = ("label", "target", "y")
 """A column of one of these names (in any case) holds the labels."""

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError
-from privot.opening import Meter, open_file
+from privot.opening.limits import Meter
+from privot.opening.plain_files import open_file
 
 RECORD_NAMES = ("x", "fts", "feas", "fea", "features")
 """A variable of one of these names, in any case, holds the records, one per row."""

@@ -6,7 +6,11 @@ Scores on a real test set are not private: they are as confidential as that set.
 from privot.common.extras import needing
 
 with needing("Evaluation needs", "synthesis"):
-    from privot.evaluation.classifiers import CLASSIFIERS, score
+    from privot.evaluation.classifiers import score
     from privot.evaluation.frechet import fid, frechet_distance
 
-__all__ = ["CLASSIFIERS", "fid", "frechet_distance", "score"]
+__all__ = [
+    "fid",
+    "frechet_distance",
+    "score",
+]

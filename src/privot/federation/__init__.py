@@ -10,7 +10,7 @@ from privot.federation.private_distance import PrivateSliced, private_sliced
 from privot.federation.protocols.fedwad import fedwad
 from privot.federation.protocols.triangle import triangle
 from privot.federation.sketches.signed_sketch import Sketch, sketch
-from privot.federation.sketches.sketch_comparison import SketchComparison, compare_sketches, label_distance
+from privot.federation.sketches.sketch_comparison import SketchComparison, compare_sketches
 
 __all__ = [
     "PrivateSliced",
@@ -18,7 +18,6 @@ __all__ = [
     "SketchComparison",
     "compare_sketches",
     "fedwad",
-    "label_distance",
     "private_sliced",
     "sketch",
     "triangle",

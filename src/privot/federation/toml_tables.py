@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from privot.errors import DataError, UsageError
-from privot.opening import parse_toml, read_bytes
+from privot.opening import read_bytes
+from privot.opening.json_toml import parse_toml
 from privot.opening.limits import MAX_TOML
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from privot.common.files import sync, write_whole
 from privot.errors import DataError
-from privot.opening import MAX_TEXT, parse_json, read_bytes
+from privot.opening import parse_json, read_bytes
+from privot.opening.limits import MAX_TEXT
 
 __all__ = ["read_json", "sync", "write_bytes", "write_json"]
 

@@ -16,7 +16,9 @@ from safetensors.torch import save
 
 from privot.errors import DataError
 from privot.jobs.released_files import write_bytes
-from privot.opening import Meter, open_file, parse_json
+from privot.opening import parse_json
+from privot.opening.limits import Meter
+from privot.opening.plain_files import open_file
 
 _DIGEST = "sha256"
 MAX_HEADER = 1 << 24

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from privot.common.arguments import check_file_name
-from privot.data import StatedFacts, load
+from privot.data import load
+from privot.data.stated_facts import StatedFacts
 from privot.errors import DataError, UsageError
 from privot.kinds.kind import Kind, Read, Span
 from privot.kinds.record_places import Files

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.common.unit_values import block_owners
-from privot.data import owned_digest, records_digest
+from privot.data.record_digest import owned_digest, records_digest
 from privot.errors import DataError, UsageError, brief
 from privot.kinds.contributions import kept_rows
 

@@ -13,17 +13,11 @@ from privot.errors import DataError, UsageError
 from privot.kinds.kind import Kind, Read
 from privot.kinds.record_places import Files
 from privot.kinds.related_records import ORPHANS, RelatedTables
-from privot.tables import (
-    FrameForm,
-    RelatedCodec,
-    TableCodec,
-    encode_file,
-    encode_file_with_units,
-    encode_frame,
-    encoded_columns,
-    frame_kind,
-    schema_for_unit,
-)
+from privot.tables import RelatedCodec, TableCodec, encode_file
+from privot.tables.encoded_columns import encoded_columns
+from privot.tables.frames.frame_form import FrameForm, frame_kind
+from privot.tables.frames.frame_reading import encode_frame
+from privot.tables.unit_column import encode_file_with_units, schema_for_unit
 
 
 @dataclass(frozen=True, eq=False)

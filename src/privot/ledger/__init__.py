@@ -9,6 +9,10 @@ Vaults use it as follows:
 """
 
 from privot.ledger.ledger import Ledger
-from privot.ledger.ledger_rows import Budget, BudgetRaise, Entry
+from privot.ledger.ledger_rows import Budget, Entry
 
-__all__ = ["Budget", "BudgetRaise", "Entry", "Ledger"]
+__all__ = [
+    "Budget",
+    "Entry",
+    "Ledger",
+]

@@ -33,8 +33,8 @@ from privot.mechanisms.exact_sums import (
 )
 from privot.mechanisms.mechanism import Facts, Needs, Once, Records
 from privot.mechanisms.phase_sums import PhaseMap, PhaseSums, has_phases, try_phases
-from privot.noise import NoiseSource, add_noise
-from privot.noise.adding import grid_of
+from privot.noise import NoiseSource
+from privot.noise.adding import add_noise, grid_of
 
 __all__ = [
     "MARGIN",

@@ -21,8 +21,8 @@ from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.clipping import clip_rows
 from privot.mechanisms.directions import check_own_seed, drawn, fresh_seed
 from privot.mechanisms.mechanism import Facts, Needs, Records
-from privot.noise import NoiseSource, add_noise
-from privot.noise.adding import check_ratio
+from privot.noise import NoiseSource
+from privot.noise.adding import add_noise, check_ratio
 
 _CACHED = 2**15
 """Numbers of directions that a core works with at a time: 256 KiB."""

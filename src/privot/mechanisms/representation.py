@@ -22,8 +22,8 @@ from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.clipping import clip_rows
 from privot.mechanisms.directions import draw_directions, fresh_seed
 from privot.mechanisms.mechanism import Answer, Facts, Needs, Records
-from privot.noise import NoiseSource, add_noise
-from privot.noise.adding import check_ratio
+from privot.noise import NoiseSource
+from privot.noise.adding import add_noise, check_ratio
 from privot.noise.adding_tensor import plain
 from privot.release import Value
 

@@ -4,9 +4,10 @@
 standing of whatever it feeds to UNPROVEN. Importing this package does not import torch.
 """
 
-from privot.noise.adding import add_noise
-from privot.noise.adding_tensor import add_noise_tensor
-from privot.noise.kept_noise import KeptNoise
 from privot.noise.noise_source import NoiseSource, SeededNoise, SystemNoise
 
-__all__ = ["KeptNoise", "NoiseSource", "SeededNoise", "SystemNoise", "add_noise", "add_noise_tensor"]
+__all__ = [
+    "NoiseSource",
+    "SeededNoise",
+    "SystemNoise",
+]

@@ -5,41 +5,15 @@ archives are in `privot.opening.archives`, Parquet in `privot.opening.parquet`; 
 The limits are listed in docs/reference/opening.md.
 """
 
-from privot.opening.csv_lines import CsvRows, csv_rows
-from privot.opening.json_toml import parse_json, parse_toml, read_json, read_text, read_toml
-from privot.opening.limits import (
-    MAX_DEPTH,
-    MAX_DIGITS,
-    MAX_NODES,
-    MAX_TEXT,
-    Meter,
-    max_events,
-    max_unpacked,
-    set_limits,
-    too_large,
-)
-from privot.opening.plain_files import check_inside, counted, open_file, read_bytes, stays_inside
+from privot.opening.json_toml import parse_json, read_json, read_text, read_toml
+from privot.opening.limits import set_limits
+from privot.opening.plain_files import read_bytes
 
 __all__ = [
-    "MAX_DEPTH",
-    "MAX_DIGITS",
-    "MAX_NODES",
-    "MAX_TEXT",
-    "CsvRows",
-    "Meter",
-    "check_inside",
-    "counted",
-    "csv_rows",
-    "max_events",
-    "max_unpacked",
-    "open_file",
     "parse_json",
-    "parse_toml",
     "read_bytes",
     "read_json",
     "read_text",
     "read_toml",
     "set_limits",
-    "stays_inside",
-    "too_large",
 ]

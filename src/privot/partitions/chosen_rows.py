@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.data import Checksum
+from privot.data.record_digest import Checksum
 from privot.data.unit_marks import MARK_BYTES, OWNER_BYTES, row_marks, smallest_copies
 from privot.errors import DataError
 from privot.partitions.engines.engine import arithmetic_mark

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from privot.common.block_sums import BlockSum
-from privot.data import Checksum, records_digest
-from privot.data.record_digest import KEY_BYTES
+from privot.data.record_digest import KEY_BYTES, Checksum, records_digest
 from privot.partitions.chosen_rows import SHARE_ROWS, shares_for
 from privot.partitions.partition import Block, block_rows
 from privot.partitions.source import PartitionedSource

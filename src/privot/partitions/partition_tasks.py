@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.common.block_sums import BlockSum, Totals
-from privot.data import Checksum, class_digests, owned_digest
-from privot.data.record_digest import LANES
+from privot.data.record_digest import LANES, Checksum, class_digests, owned_digest
 from privot.data.unit_marks import row_marks
 from privot.errors import DataError
 from privot.partitions.engines.engine import arithmetic_mark

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from privot.common.block_sums import BlockSum, Totals, add_totals
 from privot.common.unit_values import unit_as_text
-from privot.data import Checksum
+from privot.data.record_digest import Checksum
 from privot.errors import DataError, PrivotError
 from privot.partitions.chosen_rows import ChosenPartition, Collected, CollectMarks, chosen_partitions, shares_for
 from privot.partitions.engines.engine import Engine, differing_mark

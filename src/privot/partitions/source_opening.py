@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from privot.common.privacy_unit import Unit
-from privot.data import StatedFacts
+from privot.data.stated_facts import StatedFacts
 from privot.errors import DataError, UsageError, brief
 from privot.opening.addresses import check_no_secret, is_remote, shown_address
 from privot.opening.remote_files import Located, check_once, locate

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 
-from privot.accounting import Event, account
+from privot.accounting import account
+from privot.accounting.events import Event
 from privot.accounting.units import group_event
 from privot.common.arguments import check_count, check_delta
 from privot.guarantee import Guarantee

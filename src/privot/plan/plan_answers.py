@@ -9,7 +9,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from privot.accounting import Event, Plan
+from privot.accounting.events import Event
+from privot.accounting.planning.plan_terms import Plan
 from privot.errors import PrivotError
 from privot.plan import measured
 from privot.plan.person import epsilon_of_person

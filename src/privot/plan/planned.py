@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privot.accounting import Event, Plan, account
+from privot.accounting import account
+from privot.accounting.events import Event
+from privot.accounting.planning.plan_terms import Plan
 from privot.guarantee import Adjacency
 from privot.mechanisms.mechanism import Facts
 from privot.plan.plan_settings import Settings

@@ -11,7 +11,7 @@ import numpy as np
 
 from privot.common.image_axes import image_axes
 from privot.errors import DataError, PrivotError, UsageError
-from privot.mechanisms import FeatureMap
+from privot.mechanisms.embedding import FeatureMap
 from privot.mechanisms.mechanism import Facts
 from privot.synthesis.neural.defaults.problem_and_rules import Rules
 from privot.synthesis.neural.encoders.public_encoder import PublicEncoder

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from privot.common import arguments
 from privot.errors import UsageError
-from privot.mechanisms import FeatureMap
+from privot.mechanisms.embedding import FeatureMap
 from privot.synthesis.design import shares
 from privot.synthesis.neural.after_training.relabelling import Labeller, labels_of
 from privot.synthesis.neural.generators.generator import Generator
@@ -23,7 +23,7 @@ from privot.synthesis.tabular.conditions import Where, conditions_of
 from privot.synthesis.tabular.related.related_model import RelatedModel
 from privot.synthesis.tabular.restricted_rows import restricted_rows
 from privot.synthesis.tabular.table_model import TableModel
-from privot.tables.frames import FrameForm
+from privot.tables.frames.frame_form import FrameForm
 from privot.tables.table import Table
 from privot.transport.slice_directions import check_seed, fresh_seed
 

@@ -20,7 +20,7 @@ from privot.jobs.charges import Spent
 from privot.jobs.estimator import PrivateEstimator
 from privot.jobs.job import NAME, Job
 from privot.jobs.payments import DirectPayments, JobPayments, Payments, Terms
-from privot.mechanisms import FeatureMap
+from privot.mechanisms.embedding import FeatureMap
 from privot.mechanisms.mechanism import Facts
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.design import Design, facts_of

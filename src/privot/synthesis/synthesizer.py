@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privot.errors import UsageError
 from privot.guarantee import Guarantee
 from privot.jobs.estimator import NotFittedError
-from privot.mechanisms import FeatureMap
+from privot.mechanisms.embedding import FeatureMap
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedRelated, FittedTable
@@ -32,7 +32,8 @@ from privot.synthesis.output.saved_model import read_model, write_model
 from privot.synthesis.paid_fit import PaidFit
 from privot.synthesis.tabular.conditions import Where
 from privot.tables.codec import TableCodec
-from privot.tables.frames import FrameForm, frame_of
+from privot.tables.frames.frame_form import FrameForm
+from privot.tables.frames.frame_writing import frame_of
 from privot.tables.related_codec import RelatedCodec
 
 

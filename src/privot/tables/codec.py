@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from privot.errors import DataError, UsageError, brief
 from privot.tables.cell_values import parse, rounded, unparse
 from privot.tables.columns import Column
-from privot.tables.constraints import settle
+from privot.tables.constraints.keeping import settle
 from privot.tables.schema import Schema
 from privot.tables.table import Table
 

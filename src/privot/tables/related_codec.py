@@ -21,7 +21,7 @@ from privot.common.privacy_unit import Unit
 from privot.errors import DataError, UsageError, brief
 from privot.tables.codec import TableCodec
 from privot.tables.columns import Column
-from privot.tables.constraints import Constant, Key
+from privot.tables.constraints.stated import Constant, Key
 from privot.tables.schema import Schema
 
 KIND = "related tables"

@@ -15,7 +15,8 @@ from typing import Any
 from privot.errors import DataError, UsageError, brief
 from privot.opening import read_json, read_toml
 from privot.tables.columns import Column
-from privot.tables.constraints import Constant, Constraint, Key, check_constraints, constraint_from_dict, named_columns
+from privot.tables.constraints.checking import check_constraints, named_columns
+from privot.tables.constraints.stated import Constant, Constraint, Key, constraint_from_dict
 
 SCHEMA_VERSION = 1
 MAX_LABELS = 10

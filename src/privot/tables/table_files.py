@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from privot.common.arguments import check_file_name
 from privot.errors import DataError, brief
-from privot.opening import Meter, csv_rows
-from privot.opening.csv_lines import NUMBER
+from privot.opening.csv_lines import NUMBER, csv_rows
+from privot.opening.limits import Meter
 from privot.opening.parquet import check_batch, open_parquet
 from privot.tables.arrow_columns import encode_batch, python_values
 from privot.tables.codec import TableCodec

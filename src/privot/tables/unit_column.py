@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from privot.common.unit_values import Owners, block_owners
 from privot.errors import DataError, UsageError, brief
-from privot.opening import Meter
 from privot.opening.csv_lines import NUMBER
+from privot.opening.limits import Meter
 from privot.tables.arrow_columns import encode_batch, python_values
 from privot.tables.codec import TableCodec
 from privot.tables.schema import Schema

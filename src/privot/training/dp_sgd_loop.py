@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.accounting.accountants import CountedEpsilon, RunningAccountant
+from privot.accounting.accountants.running_accountant import CountedEpsilon, RunningAccountant
 from privot.common.arguments import check_count, check_positive
 from privot.errors import UsageError, brief
 from privot.guarantee import Guarantee, Standing

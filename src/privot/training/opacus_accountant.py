@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from privot.accounting.accountants import PrivacyLossAccountant, RunningAccountant, history_event
-from privot.accounting.accountants.opacus_history import history_step
+from privot.accounting.accountants.opacus_history import history_event, history_step
+from privot.accounting.accountants.pld_accountant import PrivacyLossAccountant
+from privot.accounting.accountants.running_accountant import RunningAccountant
 from privot.accounting.events import Event
 from privot.common.extras import needing
 from privot.guarantee import Guarantee

@@ -13,14 +13,13 @@ from privot.common.extras import needing
 
 if TYPE_CHECKING:
     from privot.transport._barycenter import free_support_barycenter
-    from privot.transport._divergences import semi_debiased, sinkhorn_divergence
+    from privot.transport._divergences import sinkhorn_divergence
     from privot.transport._exact import exact
     from privot.transport._lava import calibrated_gradients
     from privot.transport._maps import barycentric_map, bures, interpolate
     from privot.transport._otdd import otdd
     from privot.transport._sinkhorn import sinkhorn
     from privot.transport._sliced import max_sliced, sliced
-    from privot.transport._solvers.costs import with_labels
     from privot.transport._univariate import wasserstein_1d
     from privot.transport.slice_directions import draw_directions
 
@@ -34,12 +33,10 @@ __all__ = [
     "interpolate",
     "max_sliced",
     "otdd",
-    "semi_debiased",
     "sinkhorn",
     "sinkhorn_divergence",
     "sliced",
     "wasserstein_1d",
-    "with_labels",
 ]
 
 # Imported when first asked for: drawing directions needs no tensors, and the barrier draws them. No module is
@@ -54,12 +51,10 @@ _HOMES = {
     "interpolate": "_maps",
     "max_sliced": "_sliced",
     "otdd": "_otdd",
-    "semi_debiased": "_divergences",
     "sinkhorn": "_sinkhorn",
     "sinkhorn_divergence": "_divergences",
     "sliced": "_sliced",
     "wasserstein_1d": "_univariate",
-    "with_labels": "_solvers.costs",
 }
 
 

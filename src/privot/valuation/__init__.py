@@ -8,10 +8,8 @@ are a tuple `(x, y)`: numbers (records, columns) and whole numbers (records,).
 from privot.valuation.label_scores import score_labels_by_sketch
 from privot.valuation.party_values import Contributions, value_records, value_sketches
 from privot.valuation.record_scores import Scores, score_by_records, score_by_sketch
-from privot.valuation.shapley import CoalitionPlan
 
 __all__ = [
-    "CoalitionPlan",
     "Contributions",
     "Scores",
     "score_by_records",

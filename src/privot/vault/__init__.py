@@ -1,7 +1,9 @@
 """The vault: holds the records, pays from a budget, and lets nothing out but paid-for releases."""
 
-from privot.vault.budget import row_digests
 from privot.vault.stream import Stream
 from privot.vault.vault import Vault
 
-__all__ = ["Stream", "Vault", "row_digests"]
+__all__ = [
+    "Stream",
+    "Vault",
+]

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from privot.accounting.events import Event
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.privacy_unit import RECORD
-from privot.data import owned_digest, records_digest
+from privot.data.record_digest import owned_digest, records_digest
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
 from privot.kinds.related_records import RelatedTables
 from privot.ledger.ledger_rows import BUDGET, CHARGE, RESERVE, Row, canonical, charge_body, charged, now
 from privot.ledger.tally import Draws, MarkedCharges, Offer, offered, stated
-from privot.partitions import PartitionedSource
+from privot.partitions.source import PartitionedSource
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger

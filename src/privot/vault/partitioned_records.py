@@ -11,7 +11,7 @@ from privot.common.block_sums import BlockSum, Totals
 from privot.data.unit_marks import KEY as CHOOSING_KEY
 from privot.errors import UsageError
 from privot.mechanisms.mechanism import Facts
-from privot.partitions import PartitionedSource
+from privot.partitions.source import PartitionedSource
 from privot.vault.stream import Sealed
 
 

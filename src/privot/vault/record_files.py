@@ -7,7 +7,7 @@ from typing import Any
 
 from privot.errors import UsageError
 from privot.kinds import Files, Kind
-from privot.partitions import is_partitioned, open_source
+from privot.partitions.source_opening import is_partitioned, open_source
 
 
 def opened(files: Files, kind: Kind, unit: str | None) -> dict[str, Any]:

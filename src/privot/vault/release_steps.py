@@ -15,8 +15,8 @@ from privot.accounting.events import Downgraded, Event, adjacency_of, of_standin
 from privot.errors import PrivotError, UnprovenError, UsageError
 from privot.guarantee import Guarantee, Standing
 from privot.mechanisms.mechanism import Facts, Identified, Mechanism, name_of
-from privot.noise import KeptNoise, NoiseSource
-from privot.noise.kept_noise import mark_of
+from privot.noise import NoiseSource
+from privot.noise.kept_noise import KeptNoise, mark_of
 from privot.partitions.engines.engine import arithmetic_mark
 from privot.release import Release, Value
 

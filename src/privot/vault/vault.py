@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.events import Event
-from privot.data import checked_rows
+from privot.data.loading import checked_rows
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency, Guarantee
 from privot.kinds import Kind
@@ -25,8 +25,9 @@ from privot.kinds.contributions import checked_units, kept_rows
 from privot.kinds.related_records import RelatedTables
 from privot.mechanisms.mechanism import Answer, Answering, Facts, Identified, Mechanism, PublicColumn, refuse_unit
 from privot.mechanisms.summaries.array_columns import checked_columns
-from privot.noise import KeptNoise, NoiseSource, SystemNoise
-from privot.partitions import PartitionedSource
+from privot.noise import NoiseSource, SystemNoise
+from privot.noise.kept_noise import KeptNoise
+from privot.partitions.source import PartitionedSource
 from privot.release import Release, Value
 from privot.vault.array_records import _Records
 from privot.vault.budget import LedgerBudget, MemoryBudget, expect_ledger, owner_key

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.privacy_unit import DEFAULT_ROWS, RECORD, Unit
-from privot.data import checked_labels
+from privot.data.loading import checked_labels
 from privot.errors import UsageError
 from privot.kinds import Kind, Vectors, as_kind
 from privot.kinds.related_records import RelatedTables
-from privot.partitions import PartitionedSource
+from privot.partitions.source import PartitionedSource
 
 CLIP_RANGE = (1e-100, 1e100)
 """Bounds on norms for which neither a squared norm nor σ leaves the floats."""

@@ -14,7 +14,6 @@ from every_accountant import every_accountant
 from privot import Adjacency, Standing
 from privot.accounting import (
     BayesianAccountant,
-    Downgraded,
     FixedSize,
     Gaussian,
     GaussianLimitAccountant,
@@ -22,16 +21,16 @@ from privot.accounting import (
     MomentsAccountant,
     Poisson,
     PrivacyLossAccountant,
-    Projection,
     RenyiAccountant,
     Repeated,
     Sampled,
     WassersteinAccountant,
     gradient,
-    history_event,
 )
-from privot.accounting.accountants import all_pairs, gradient_distances
+from privot.accounting.accountants.opacus_history import history_event
 from privot.accounting.accountants.rdp_accountant import curve
+from privot.accounting.accountants.running_accountant import all_pairs, gradient_distances
+from privot.accounting.events import Downgraded, Projection
 from privot.errors import DataError, NoTheoremError, UnprovenError, UsageError
 
 AR, RO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE

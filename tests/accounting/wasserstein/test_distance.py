@@ -8,17 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privot.accounting.wasserstein import (
-    LineLaw,
-    additive,
+from privot.accounting.wasserstein.distance import (
+    _displacement,
     distance,
     kantorovich,
     potential,
-    sampled,
     sampled_distance,
     translation_distance,
 )
-from privot.accounting.wasserstein.distance import _displacement
+from privot.accounting.wasserstein.line_laws import LineLaw, additive, sampled
 from privot.errors import UsageError
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privot.accounting.wasserstein import log_absolute_moment
+from privot.accounting.wasserstein.absolute_moment import log_absolute_moment
 from privot.errors import UsageError
 
 DECADES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1e3)

@@ -8,15 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privot import Adjacency, Standing
-from privot.accounting.wasserstein import (
-    LineLaw,
+from privot.accounting.wasserstein.distance import distance, sampled_distance
+from privot.accounting.wasserstein.line_laws import LineLaw
+from privot.accounting.wasserstein.wasserstein_privacy import (
     WassersteinPrivacy,
     additive_mechanism,
     additive_to_dp,
-    distance,
     from_dp,
     from_kl,
-    sampled_distance,
     sampled_mechanism,
 )
 from privot.errors import UsageError

@@ -17,7 +17,8 @@ from encoder_networks import SHAPE, honest, saved
 from torch import nn
 
 from privot.errors import DataError, UsageError
-from privot.synthesis import EncoderFeatures, PublicEncoder
+from privot.synthesis import PublicEncoder
+from privot.synthesis.neural.features.encoder_features import EncoderFeatures
 
 Parts = list[tuple[zipfile.ZipInfo, bytes]]
 

@@ -17,12 +17,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privot.errors import PrivotError, UsageError
-from privot.synthesis import EncoderFeatures, PublicEncoder
+from privot.synthesis import PublicEncoder
 from privot.synthesis.neural.encoders import arithmetic_checks as checks
 from privot.synthesis.neural.encoders import exact_arithmetic as exact
 from privot.synthesis.neural.encoders import tape as tapes
 from privot.synthesis.neural.encoders.operators import OPERATORS, apply
 from privot.synthesis.neural.encoders.tape import ROWS, RefusedEncoderError, Rows, Tape
+from privot.synthesis.neural.features.encoder_features import EncoderFeatures
 
 COMPANY = (2, 16, 17)
 """Rows that are evaluated together; MAX_COPIES, the only number of its kind in the code, is 16."""

@@ -14,9 +14,10 @@ from torch.nn import functional
 
 from privot.errors import PrivotError
 from privot.mechanisms.embedding import FeatureSums
-from privot.synthesis import EncoderFeatures, PublicEncoder
+from privot.synthesis import PublicEncoder
 from privot.synthesis.neural.encoders.operators import apply
 from privot.synthesis.neural.encoders.tape import RefusedEncoderError, Tape
+from privot.synthesis.neural.features.encoder_features import EncoderFeatures
 
 
 def test_a_piece_of_a_tensor_does_not_hold_the_memory_of_all_of_it() -> None:

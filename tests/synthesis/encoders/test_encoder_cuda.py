@@ -10,9 +10,10 @@ import torch
 from encoder_networks import DIM, SHAPE, Grouped, honest, named, saved
 from torch import nn
 
-from privot.synthesis import EncoderFeatures, PublicEncoder
+from privot.synthesis import PublicEncoder
 from privot.synthesis.neural.encoders import exact_arithmetic as exact
 from privot.synthesis.neural.features.encoder_codes import EncoderCodes
+from privot.synthesis.neural.features.encoder_features import EncoderFeatures
 
 if not torch.cuda.is_available():
     pytest.skip("There is no CUDA device here.", allow_module_level=True)

@@ -32,9 +32,11 @@ from torch import Tensor, nn
 
 from privot.errors import DataError, PrivotError
 from privot.mechanisms.exact_sums import clip_features, try_map
-from privot.synthesis import EncoderFeatures, Fourier, PublicEncoder, Stack, feature_map
+from privot.synthesis import PublicEncoder
 from privot.synthesis.neural.encoders import public_encoder
 from privot.synthesis.neural.encoders.tape import RefusedEncoderError, Tape
+from privot.synthesis.neural.features.encoder_features import EncoderFeatures
+from privot.synthesis.neural.features.fourier import Fourier, Stack, feature_map
 
 
 def mapped(path: Path, **changes: Any) -> EncoderFeatures:

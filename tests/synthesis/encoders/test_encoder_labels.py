@@ -18,7 +18,7 @@ from privot.cli import run
 from privot.errors import DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency
 from privot.release import Release
-from privot.synthesis import PublicEncoder, Rules, Synthesizer, choose_rules
+from privot.synthesis import PublicEncoder, Rules, Synthesizer
 from privot.synthesis.job_files import LESSON, MADE
 from privot.synthesis.methods.streaming_method import StreamDesign
 from privot.synthesis.neural.after_training.relabelling import (
@@ -30,6 +30,7 @@ from privot.synthesis.neural.after_training.relabelling import (
     of_pixels,
 )
 from privot.synthesis.neural.defaults.after_training_defaults import choose_labelling, labelling_of
+from privot.synthesis.neural.defaults.generator_defaults import choose_rules
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
 from privot.synthesis.neural.encoders import public_encoder
 from privot.synthesis.neural.features.encoder_codes import EncoderClassifier, EncoderCodes

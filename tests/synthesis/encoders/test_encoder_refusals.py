@@ -32,9 +32,10 @@ from encoder_networks import (
 from torch import nn
 
 from privot.errors import DataError, UsageError
-from privot.synthesis import EncoderFeatures, PublicEncoder
+from privot.synthesis import PublicEncoder
 from privot.synthesis.neural.encoders.operators import OPERATORS, apply
 from privot.synthesis.neural.encoders.tape import ROWS, RefusedEncoderError, Rows, Tape
+from privot.synthesis.neural.features.encoder_features import EncoderFeatures
 
 
 def refused(path: Path) -> str:

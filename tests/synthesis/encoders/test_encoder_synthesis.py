@@ -20,9 +20,11 @@ from privot.errors import UnprovenError, UsageError
 from privot.mechanisms import MeanEmbedding
 from privot.mechanisms.embedding import FeatureSums
 from privot.mechanisms.exact_sums import float_sums, rounding_per_record
-from privot.synthesis import Fourier, PublicEncoder, Stack, Synthesizer, choose_rules
+from privot.synthesis import PublicEncoder, Synthesizer
+from privot.synthesis.neural.defaults.generator_defaults import choose_rules
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
 from privot.synthesis.neural.encoders import public_encoder
+from privot.synthesis.neural.features.fourier import Fourier, Stack
 from privot.synthesis.output.output_folder import write_folder
 
 

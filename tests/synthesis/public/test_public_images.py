@@ -18,7 +18,8 @@ from privot.cli import run
 from privot.errors import DataError, UsageError
 from privot.jobs.job import Job
 from privot.release import Release
-from privot.synthesis import PublicImages, Synthesizer, choose_rules
+from privot.synthesis import PublicImages, Synthesizer
+from privot.synthesis.neural.defaults.generator_defaults import choose_rules
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
 from privot.synthesis.neural.public.public_means import public_means
 

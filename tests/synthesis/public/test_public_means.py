@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from privot.errors import DataError
-from privot.synthesis import Fourier, PublicImages
+from privot.synthesis import PublicImages
+from privot.synthesis.neural.features.fourier import Fourier
 from privot.synthesis.neural.public.public_means import PART, PublicUse, mix, mixing_weight, public_means, same_classes
 
 

@@ -15,7 +15,7 @@ from privot import Ledger, Schema, Synthesizer, Vault
 from privot.errors import BudgetError, DataError, LostReleaseError, UsageError
 from privot.synthesis.tabular.related.related_model import child_rows
 from privot.tables import Column, RelatedCodec, Table, read_table
-from privot.tables.constraints import Key, Order
+from privot.tables.constraints.stated import Key, Order
 
 DELTA = 1e-6
 SICK = Column("sick", "boolean", categories=("no", "yes"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privot.mechanisms import Axis
+from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.synthesis.tabular.column_laws.cell_shape import cell_shares
 
 SD = 40.0

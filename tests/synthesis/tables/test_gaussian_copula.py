@@ -17,7 +17,7 @@ from privot.synthesis.tabular.conditions import conditions_of
 from privot.synthesis.tabular.restricted_rows import propose
 from privot.synthesis.tabular.table_model import Factor, Levels, TableModel
 from privot.tables import Column, Schema, TableCodec
-from privot.tables.constraints import Rules
+from privot.tables.constraints.keeping import Rules
 
 CELLS, GROUPS, ROWS = 64, 4, 40_000
 AXIS = Axis(0, CELLS, tuple(np.arange(1, CELLS) / CELLS), ordered=True)

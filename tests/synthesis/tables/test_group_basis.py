@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privot.mechanisms import Axis
+from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.synthesis.tabular.column_laws.conditional import draw, fit_conditional, one_hot, probabilities
 from privot.synthesis.tabular.column_laws.group_basis import BOUNDS, basis_of, pair_ridge, stacked, strength, strengths
 

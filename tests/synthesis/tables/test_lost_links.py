@@ -8,11 +8,11 @@ from privot import Vault
 from privot.evaluation.schema_axes import axes_of
 from privot.guarantee import Adjacency
 from privot.mechanisms import Facts
-from privot.synthesis.tabular import table_mechanism
 from privot.synthesis.tabular.column_laws.consistent_marginals import estimate
 from privot.synthesis.tabular.lost_links import lost_links, lost_sentences
 from privot.synthesis.tabular.table_design import TableDesign
 from privot.synthesis.tabular.table_folder import drowned_of
+from privot.synthesis.tabular.table_release import table_mechanism
 from privot.tables import Column, Schema, TableCodec
 
 

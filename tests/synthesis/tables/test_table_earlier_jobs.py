@@ -12,7 +12,8 @@ import pytest
 from privot import Vault
 from privot.errors import DataError
 from privot.jobs.job import Job
-from privot.mechanisms import GroupRule, ScoredMarginals
+from privot.mechanisms.table_counts.cell_grouping import GroupRule
+from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
 from privot.synthesis import Synthesizer
 from privot.synthesis.tabular.table_design import TableDesign
 from privot.tables import Column, Schema, TableCodec

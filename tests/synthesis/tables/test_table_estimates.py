@@ -10,7 +10,8 @@ import pytest
 
 from privot import Vault
 from privot.errors import DataError
-from privot.mechanisms import Axis, GroupedMarginals
+from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
 from privot.release import Release
 from privot.synthesis.tabular.column_laws.consistent_marginals import Estimates, _possible, _with_total, estimate
 

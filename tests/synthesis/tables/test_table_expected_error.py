@@ -11,7 +11,8 @@ import pytest
 
 from privot import Vault
 from privot.cli import run
-from privot.mechanisms import Facts, ScoredMarginals
+from privot.mechanisms import Facts
+from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
 from privot.synthesis import Synthesizer
 from privot.synthesis.tabular.expected_error import expected_errors, noise_variation
 from privot.synthesis.tabular.table_design import TableDesign

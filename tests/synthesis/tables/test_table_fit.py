@@ -16,11 +16,12 @@ from privot.accounting import account
 from privot.errors import BudgetError, DataError, UsageError
 from privot.evaluation.table_quality import train_and_test
 from privot.guarantee import Adjacency
-from privot.mechanisms import Facts, ScoredMarginals
-from privot.synthesis.tabular import TableModel, fit_table, table_mechanism
+from privot.mechanisms import Facts
+from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
 from privot.synthesis.tabular.label_laws.label_model import LabelLaw
-from privot.synthesis.tabular.table_fit import order_of
-from privot.synthesis.tabular.table_model import Factor, Levels
+from privot.synthesis.tabular.table_fit import fit_table, order_of
+from privot.synthesis.tabular.table_model import Factor, Levels, TableModel
+from privot.synthesis.tabular.table_release import table_mechanism
 from privot.tables import Column, Schema, Table, TableCodec, encode_file, read_table, write_table
 
 pytestmark = pytest.mark.slow

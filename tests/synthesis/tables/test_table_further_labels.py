@@ -13,7 +13,11 @@ from privot import Vault
 from privot.accounting import account
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import LABEL, ChosenCells, Facts, FurtherScores, ScoredMarginals
+from privot.mechanisms import Facts
+from privot.mechanisms.table_counts.cell_axes import LABEL
+from privot.mechanisms.table_counts.chosen_cells import ChosenCells
+from privot.mechanisms.table_counts.further_scores import FurtherScores
+from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
 from privot.synthesis import Synthesizer
 from privot.synthesis.tabular.label_laws.further_laws import Asked
 from privot.synthesis.tabular.table_design import TableDesign

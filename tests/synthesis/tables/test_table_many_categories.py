@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from privot import Synthesizer, Vault
-from privot.mechanisms import GroupRule
 from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.cell_grouping import GroupRule
 from privot.synthesis.tabular.column_laws.group_basis import Basis, basis_of, strengths
 from privot.tables import Column, Schema, TableCodec
 

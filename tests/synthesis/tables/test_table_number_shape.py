@@ -9,13 +9,17 @@ import pytest
 
 from privot.evaluation.schema_axes import axes_of, grids_of, with_edges
 from privot.guarantee import Adjacency
-from privot.mechanisms import ChosenCells, Facts, GroupedMarginals
+from privot.mechanisms import Facts
+from privot.mechanisms.table_counts.chosen_cells import ChosenCells
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
 from privot.noise import SeededNoise
 from privot.release import Release
-from privot.synthesis.tabular import TableModel, fit_table, table_mechanism
 from privot.synthesis.tabular.column_laws.number_shape import shape_of
 from privot.synthesis.tabular.column_laws.tail_law import TailLaw
 from privot.synthesis.tabular.table_design import TableDesign
+from privot.synthesis.tabular.table_fit import fit_table
+from privot.synthesis.tabular.table_model import TableModel
+from privot.synthesis.tabular.table_release import table_mechanism
 from privot.tables import Column, Schema, Table, TableCodec
 from privot.tables.cell_grid import GRID, grid_of
 from privot.tables.codec import edges_of, unscaled, values_at

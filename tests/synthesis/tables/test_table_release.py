@@ -10,7 +10,11 @@ from privot.accounting import account
 from privot.errors import UsageError
 from privot.evaluation.schema_axes import axes_of
 from privot.guarantee import Adjacency
-from privot.mechanisms import ChosenCells, Facts, GroupedMarginals, GroupRule, ScoredMarginals
+from privot.mechanisms import Facts
+from privot.mechanisms.table_counts.cell_grouping import GroupRule
+from privot.mechanisms.table_counts.chosen_cells import ChosenCells
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
+from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
 from privot.synthesis.tabular.table_release import group_rule, table_mechanism
 from privot.tables import Column, Schema, TableCodec
 

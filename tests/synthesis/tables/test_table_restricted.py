@@ -18,7 +18,7 @@ from privot.synthesis.tabular import restricted_rows as module
 from privot.synthesis.tabular.conditions import conditions_of
 from privot.synthesis.tabular.table_model import Factor, Levels, TableModel
 from privot.tables import Column, Schema, Table, TableCodec, read_table
-from privot.tables.constraints import Constant, EmptyUnless, Function, Key, Order
+from privot.tables.constraints.stated import Constant, EmptyUnless, Function, Key, Order
 
 COLUMNS = (
     Column("age", "integer", 0, 99),

@@ -10,10 +10,8 @@ from typing import Any
 
 from privot.accounting import (
     Composed,
-    Event,
     Gaussian,
     Laplace,
-    Plan,
     Poisson,
     PrivacyFilter,
     PrivacyLossAccountant,
@@ -23,9 +21,11 @@ from privot.accounting import (
     account,
     embedding,
     gradient,
-    history_event,
     projection,
 )
+from privot.accounting.accountants.opacus_history import history_event
+from privot.accounting.events import Event
+from privot.accounting.planning.plan_terms import Plan
 from privot.guarantee import Adjacency
 
 CASES = ((0.8, 0.0128, 7900, 1e-5), (1.0, 0.01, 10_000, 1e-12), (2.0, 0.001, 100_000, 1e-6))

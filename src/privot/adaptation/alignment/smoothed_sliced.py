@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from privot.adaptation.networks import Networks
-from privot.mechanisms import directions_of
+from privot.mechanisms.directions import directions_of
 from privot.release import Release
 
 Loss = Callable[[Tensor, Tensor], Tensor]

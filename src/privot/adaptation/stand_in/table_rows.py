@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
 from privot.evaluation.schema_axes import axes_of
-from privot.tables import Table, TableCodec, encode_chunks, encode_file, encode_file_with_units, read_chunks
+from privot.tables import Table, TableCodec, encode_file
+from privot.tables.table_files import encode_chunks, read_chunks
+from privot.tables.unit_column import encode_file_with_units
 
 
 def cell_width(codec: TableCodec) -> int:

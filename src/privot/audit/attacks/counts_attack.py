@@ -22,8 +22,9 @@ from privot.audit.simulation.gaussian_trials import core_scores
 from privot.audit.simulation.neighbours import Neighbour, releases
 from privot.audit.simulation.noiseless import NoNoise
 from privot.guarantee import Adjacency
-from privot.mechanisms import Facts, Marginals
+from privot.mechanisms import Facts
 from privot.mechanisms.accuracy_counts import CorrectCounts
+from privot.mechanisms.table_counts.marginals import Marginals
 from privot.noise import NoiseSource, SystemNoise
 
 Array = NDArray[np.float64]

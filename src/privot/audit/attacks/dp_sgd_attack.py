@@ -27,7 +27,8 @@ from privot.audit.simulation.gaussian_trials import core_scores, likelihood_rati
 from privot.audit.simulation.neighbours import Neighbour, counted_under, releases, sampled
 from privot.audit.simulation.noiseless import NoNoise
 from privot.guarantee import Adjacency
-from privot.mechanisms import ClippedGradients, Query
+from privot.mechanisms import ClippedGradients
+from privot.mechanisms.gradients.gradient_function import Query
 from privot.mechanisms.mechanism import Facts
 from privot.noise import NoiseSource, SystemNoise
 

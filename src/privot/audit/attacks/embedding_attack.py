@@ -21,7 +21,8 @@ from privot.audit.simulation.neighbours import Neighbour, releases
 from privot.audit.simulation.noiseless import NoNoise
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import FeatureMap, MeanEmbedding
+from privot.mechanisms import MeanEmbedding
+from privot.mechanisms.embedding import FeatureMap
 from privot.mechanisms.mechanism import Facts
 from privot.noise import NoiseSource, SystemNoise
 

@@ -24,7 +24,8 @@ from privot.audit.simulation.gaussian_trials import core_scores, likelihood_rati
 from privot.audit.simulation.neighbours import Neighbour, counted_under, open_stream, sampled
 from privot.audit.simulation.noiseless import NoNoise
 from privot.guarantee import Adjacency
-from privot.mechanisms import GradientQuery, SanitizedGradient
+from privot.mechanisms import SanitizedGradient
+from privot.mechanisms.gradients.sinkhorn_gradient import GradientQuery
 from privot.mechanisms.mechanism import Facts
 from privot.noise import NoiseSource, SystemNoise
 

@@ -22,7 +22,8 @@ from privot.audit.findings import Claim
 from privot.audit.simulation.neighbours import Neighbour, releases
 from privot.audit.statistics.epsilon_bounds import DEFAULT_CONFIDENCE, check_confidence, one_run_epsilon
 from privot.guarantee import Adjacency
-from privot.mechanisms import ClippedGradients, Query
+from privot.mechanisms import ClippedGradients
+from privot.mechanisms.gradients.gradient_function import Query
 from privot.mechanisms.mechanism import Facts
 from privot.noise import NoiseSource, SystemNoise
 

@@ -29,7 +29,8 @@ from privot.audit.simulation.gaussian_trials import core_scores
 from privot.audit.simulation.neighbours import Neighbour, releases
 from privot.audit.simulation.noiseless import NoNoise
 from privot.guarantee import Adjacency
-from privot.mechanisms import RandomProjection, directions_of
+from privot.mechanisms import RandomProjection
+from privot.mechanisms.directions import directions_of
 from privot.mechanisms.mechanism import Facts
 from privot.noise import NoiseSource, SystemNoise
 from privot.release import Release

@@ -24,8 +24,9 @@ from privot.audit.simulation.gaussian_trials import core_scores
 from privot.audit.simulation.neighbours import Neighbour, releases
 from privot.audit.simulation.noiseless import NoNoise
 from privot.guarantee import Adjacency
-from privot.mechanisms import PrivateSketch, SketchDesign
+from privot.mechanisms import SketchDesign
 from privot.mechanisms.mechanism import Facts
+from privot.mechanisms.sketching.private_sketch import PrivateSketch
 from privot.mechanisms.sketching.sketch_design import KNOTS, WEIGHTS_PUBLIC
 from privot.noise import NoiseSource, SystemNoise
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.events import Event
-from privot.accounting.wasserstein import WassersteinAccountant
+from privot.accounting.wasserstein.wasserstein_accountant import WassersteinAccountant
 from privot.audit.attack import Attack
 from privot.audit.findings import Claim
 from privot.guarantee import Standing

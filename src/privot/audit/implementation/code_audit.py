@@ -22,9 +22,12 @@ from privot.audit.implementation.timing_cases import audit_times
 from privot.audit.simulation.neighbours import Neighbour
 from privot.errors import NoTheoremError
 from privot.guarantee import Adjacency
-from privot.mechanisms import ClippedGradients, GradientQuery, MeanEmbedding, Query, RandomProjection, SanitizedGradient
+from privot.mechanisms import ClippedGradients, MeanEmbedding, RandomProjection, SanitizedGradient
+from privot.mechanisms.gradients.gradient_function import Query
+from privot.mechanisms.gradients.sinkhorn_gradient import GradientQuery
 from privot.mechanisms.mechanism import Facts
-from privot.noise import NoiseSource, SystemNoise, add_noise_tensor
+from privot.noise import NoiseSource, SystemNoise
+from privot.noise.adding_tensor import add_noise_tensor
 
 _RARE = 0.05
 """A sampling rate at which most samples are empty."""

@@ -21,7 +21,8 @@ import numpy as np
 from privot.accounting.events import Event, Gaussian
 from privot.audit.findings import Check
 from privot.guarantee import Adjacency, Standing
-from privot.mechanisms import Facts, Needs, RandomProjection, Records
+from privot.mechanisms import Facts, Needs, RandomProjection
+from privot.mechanisms.mechanism import Records
 from privot.noise import NoiseSource, SystemNoise
 from privot.vault import Vault
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from privot.accounting import Gaussian, account
 from privot.audit.findings import Check, Claim
 from privot.guarantee import Adjacency
-from privot.noise import NoiseSource, SystemNoise, add_noise
-from privot.noise.adding import grid_of
+from privot.noise import NoiseSource, SystemNoise
+from privot.noise.adding import add_noise, grid_of
 from privot.release import Release
 
 Array = NDArray[np.float64]

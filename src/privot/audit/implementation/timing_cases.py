@@ -21,15 +21,15 @@ from privot.audit.simulation.neighbours import Neighbour, open_stream
 from privot.guarantee import Adjacency
 from privot.mechanisms import (
     ClippedGradients,
-    GradientQuery,
     MeanEmbedding,
     Mechanism,
-    PrivateSketch,
-    Query,
     RandomProjection,
     SanitizedGradient,
     SketchDesign,
 )
+from privot.mechanisms.gradients.gradient_function import Query
+from privot.mechanisms.gradients.sinkhorn_gradient import GradientQuery
+from privot.mechanisms.sketching.private_sketch import PrivateSketch
 from privot.noise import NoiseSource
 
 Array = NDArray[np.float64]

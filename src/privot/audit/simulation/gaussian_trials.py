@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.sampling import FixedSize, Poisson, Sampling
-from privot.noise import NoiseSource, add_noise, add_noise_tensor
+from privot.noise import NoiseSource
+from privot.noise.adding import add_noise
+from privot.noise.adding_tensor import add_noise_tensor
 
 Array = NDArray[np.float64]
 Gaps = Callable[[int], Array]

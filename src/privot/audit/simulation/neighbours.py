@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from privot.accounting.events import Event
 from privot.accounting.sampling import Poisson, Sampling
 from privot.guarantee import Adjacency, Standing
-from privot.mechanisms import Facts, Mechanism, Needs, Records
+from privot.mechanisms import Facts, Mechanism, Needs
+from privot.mechanisms.mechanism import Records
 from privot.noise import NoiseSource
 from privot.release import Release, Value
 from privot.vault import Vault

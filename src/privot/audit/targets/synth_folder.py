@@ -28,14 +28,15 @@ from privot.errors import DataError, said_by
 from privot.guarantee import Adjacency, Guarantee
 from privot.jobs.job import RELEASE
 from privot.jobs.released_files import read_json, write_json
-from privot.mechanisms import FeatureMap
+from privot.mechanisms.embedding import FeatureMap
 from privot.release import Release
-from privot.synthesis import Generator, Rules, Synthesizer, train
+from privot.synthesis import Rules, Synthesizer, train
 from privot.synthesis.fitted import FittedGenerator
 from privot.synthesis.job_files import CHOICE, LABELS
 from privot.synthesis.methods.embedding_method import mechanism_of
 from privot.synthesis.neural.after_training.warp_selection import warped
 from privot.synthesis.neural.generator_training.checkpoint import NAME as CHECKPOINT
+from privot.synthesis.neural.generators.generator import Generator
 from privot.synthesis.output.html_report import AUDIT, write_report
 from privot.synthesis.output.saved_model import CONFIG, read_folder_guarantee
 from privot.vault import Vault

@@ -14,7 +14,7 @@ from privot.cli.printing.guarantee_words import NO_PRIVACY, summary
 from privot.cli.printing.printed_answer import number, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
-    from privot.data import StatedFacts
+    from privot.data.stated_facts import StatedFacts
     from privot.valuation import Contributions
 
 

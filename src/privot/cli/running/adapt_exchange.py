@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from privot.adaptation import DomainAdapter
     from privot.adaptation.adaptation_design import AdaptationDesign
     from privot.adaptation.adaptation_request import AdaptationRequest
-    from privot.data import StatedFacts
+    from privot.data.stated_facts import StatedFacts
     from privot.mechanisms.mechanism import Facts
     from privot.release import Release
 

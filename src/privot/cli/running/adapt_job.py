@@ -27,7 +27,8 @@ from privot.jobs.charges import charges, spent_in_ledger
 if TYPE_CHECKING:
     from privot.adaptation import AdaptationConfig, DomainAdapter
     from privot.adaptation.adaptation_design import AdaptationDesign
-    from privot.data import Dataset, StatedFacts
+    from privot.data import Dataset
+    from privot.data.stated_facts import StatedFacts
     from privot.guarantee import Adjacency
     from privot.jobs.job import Job
     from privot.ledger import Ledger
@@ -300,7 +301,7 @@ def _checked(options: AdaptOptions, target: str | None) -> Adjacency:
 def _check_one_file(target: str, schema: Path | None) -> None:
     """Refuse, before anything is read, a unit of partitioned data, which the command does not adapt to."""
     from privot.errors import UsageError
-    from privot.partitions import is_partitioned
+    from privot.partitions.source_opening import is_partitioned
 
     if is_partitioned(target, None) or (schema is not None and is_folder(target)):
         raise UsageError("privot adapt reads TARGET from one file or a folder of images: give one of those.")

@@ -11,7 +11,7 @@ from privot.cli.printing.progress import Tell, silent
 from privot.cli.records import load_points, same_space
 
 if TYPE_CHECKING:
-    from privot.data import StatedFacts
+    from privot.data.stated_facts import StatedFacts
     from privot.errors import PrivotError
     from privot.federation import Sketch
     from privot.federation.sketches.sketch_comparison import SketchComparison

@@ -46,7 +46,7 @@ def evaluate_table_data(
 ) -> dict[str, Any]:
     """Scores of a synthetic table, by itself or in a `folder` of `privot synth`; `tell` hears of the progress."""
     from privot.evaluation.table_quality import COMPARISONS, MODELS, evaluate_table, halves, train_and_test
-    from privot.opening import check_inside
+    from privot.opening.plain_files import check_inside
     from privot.report.evaluation_parts import CONFIDENTIAL, HALF, PUBLIC_TEST
     from privot.synthesis.tabular.table_folder import SYNTHETIC, find_synthetic
     from privot.tables import read_table
@@ -100,9 +100,10 @@ def evaluate_arrays(
     of the progress.
     """
     from privot.errors import DataError
-    from privot.evaluation import CLASSIFIERS, fid
+    from privot.evaluation import fid
+    from privot.evaluation.classifiers import CLASSIFIERS
     from privot.jobs.released_files import read_json
-    from privot.opening import check_inside
+    from privot.opening.plain_files import check_inside
     from privot.report.evaluation_parts import CONFIDENTIAL, PUBLIC_TEST
     from privot.synthesis.output.output_folder import SYNTHETIC
     from privot.synthesis.output.saved_model import CONFIG

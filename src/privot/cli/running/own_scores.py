@@ -10,7 +10,7 @@ from privot.cli.records import labelled_records, read_records
 from privot.cli.sketch_files import check_one_design, public_design, read_sketches
 
 if TYPE_CHECKING:
-    from privot.data import StatedFacts
+    from privot.data.stated_facts import StatedFacts
     from privot.federation import Sketch
     from privot.mechanisms import SketchDesign
     from privot.valuation import Scores

@@ -94,7 +94,7 @@ def compare_privately(
     from privot.common.arguments import check_delta, check_epsilon
     from privot.errors import UsageError
     from privot.jobs.release_once import delivering
-    from privot.opening import MAX_TEXT
+    from privot.opening.limits import MAX_TEXT
     from privot.vault import Vault
     from privot.vault.budget import row_digests
 

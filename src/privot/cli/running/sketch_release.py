@@ -16,11 +16,11 @@ from privot.cli.table_input import NO_UNIT, UnitOptions
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from privot.data import StatedFacts
+    from privot.data.stated_facts import StatedFacts
     from privot.federation import Sketch
     from privot.ledger import Ledger
     from privot.mechanisms import SketchDesign
-    from privot.partitions import PartitionedSource
+    from privot.partitions.source import PartitionedSource
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def release_sketch(options: SketchOptions) -> SketchAnswer:
 
 def _source(o: SketchOptions, facts: StatedFacts) -> PartitionedSource | None:
     """Partitioned data, of which no record is read yet; None where DATA is one file."""
-    from privot.data import StatedFacts
+    from privot.data.stated_facts import StatedFacts
 
     if o.words is not None or o.data in ledgers.BUILT_IN:
         return None
@@ -142,7 +142,7 @@ def _paid(
     from privot.federation.sketches.sketch_order import Order
     from privot.guarantee import Adjacency
     from privot.kinds.contributions import checked_units
-    from privot.partitions import PartitionedSource
+    from privot.partitions.source import PartitionedSource
     from privot.vault.budget import grouping_name, row_digests, row_key
 
     vault = ledgers.open_vault(book, terms=terms, new_records=o.new_records, where=o.data, **held)

@@ -16,7 +16,7 @@ from privot.cli.table_input import NO_UNIT, UnitOptions, open_codec, table_facts
 if TYPE_CHECKING:
     from privot.ledger import Ledger
     from privot.mechanisms.mechanism import Identified
-    from privot.partitions import PartitionedSource
+    from privot.partitions.source import PartitionedSource
     from privot.release import Release
     from privot.tables import TableCodec
 
@@ -103,7 +103,7 @@ def _release(
     """Release and show, paid by the ledger at `place`; None where the data belong to nobody."""
     from privot.cli.printing.printed_answer import in_one_piece
     from privot.jobs.release_once import delivering, release_marked
-    from privot.opening import max_unpacked
+    from privot.opening.limits import max_unpacked
     from privot.release import Release
     from privot.vault import Vault
 
@@ -148,7 +148,7 @@ def _release(
 def _held(o: SummaryOptions, codec: TableCodec | None) -> dict[str, Any]:
     """What a vault of these records is made with."""
     from privot.errors import UsageError
-    from privot.tables import encoded_columns
+    from privot.tables.encoded_columns import encoded_columns
 
     held: dict[str, Any] = {"adjacency": o.adjacency, "label": ledgers.label_of(o.data)}
     source = _source(o, codec)
@@ -175,7 +175,7 @@ def _held(o: SummaryOptions, codec: TableCodec | None) -> dict[str, Any]:
 
 def _source(o: SummaryOptions, codec: TableCodec | None) -> PartitionedSource | None:
     """Partitioned data, of which no record is read yet; None where DATA is one file."""
-    from privot.data import StatedFacts
+    from privot.data.stated_facts import StatedFacts
 
     if o.data in ledgers.BUILT_IN:
         return None

@@ -14,8 +14,6 @@ from pathlib import Path
 from privot.common import extras
 from privot.common.files import private_folder
 
-__all__ = ["quiet", "require"]
-
 
 def require() -> None:
     """Raise an error that names what to install if Flower or a package that its protocols need is missing."""

@@ -33,7 +33,7 @@ from privot.federation.wire.messages import MAX_BYTES
 from privot.federation.wire.signing import open_sealed, public_name, read_key, seal
 from privot.jobs.release_once import KEPT_SUFFIX, write_once
 from privot.ledger import Ledger
-from privot.mechanisms import PrivateSketch
+from privot.mechanisms.sketching.private_sketch import PrivateSketch
 from privot.opening import read_bytes
 from privot.vault import Vault
 from privot.vault.budget import row_digests

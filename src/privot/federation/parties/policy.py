@@ -44,7 +44,7 @@ from pathlib import Path
 from typing import Any
 
 from privot.common.arguments import check_delta, check_epsilon
-from privot.data import StatedFacts
+from privot.data.stated_facts import StatedFacts
 from privot.errors import DataError, PolicyError, UnprovenError, UsageError
 from privot.federation.coordination.requests import PROTOCOLS, Request
 from privot.federation.sketches.sketch_order import Order

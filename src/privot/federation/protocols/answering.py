@@ -13,7 +13,7 @@ import numpy as np
 
 from privot.errors import DataError
 from privot.federation.wire.messages import Array, Interpolant, Question
-from privot.mechanisms import Interpolation
+from privot.mechanisms.unproven.interpolation import Interpolation
 from privot.vault import Vault
 
 NO_PRIVACY = "none: anybody who knows the target points can compute the records from an interpolant (unproven)"

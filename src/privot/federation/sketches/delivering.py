@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privot.accounting import Event, Gaussian, calibrate
+from privot.accounting import Gaussian, calibrate
+from privot.accounting.events import Event
 from privot.federation.sketches.signed_sketch import Sketch, sketch_of
 from privot.federation.sketches.sketch_order import Order
 from privot.federation.wire.messages import MAX_BYTES
 from privot.jobs.release_once import delivering, release_marked
-from privot.mechanisms import PrivateSketch
+from privot.mechanisms.sketching.private_sketch import PrivateSketch
 from privot.vault import Vault
 
 SUFFIX = ".paid"

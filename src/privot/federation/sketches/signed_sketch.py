@@ -16,15 +16,16 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from privot.accounting import Downgraded, Event, Gaussian, PerUnit, calibrate, event_from_dict, read_guarantee
+from privot.accounting import Gaussian, calibrate, read_guarantee
+from privot.accounting.events import Downgraded, Event, PerUnit, event_from_dict
 from privot.common.files import write_whole
 from privot.common.html_facts import html_facts
 from privot.errors import DataError, UsageError
 from privot.federation.wire.messages import MAX_BYTES, MAX_COLUMNS, Array, check_array, decode, encode
 from privot.federation.wire.signing import open_sealed, seal
 from privot.guarantee import Adjacency, Guarantee
-from privot.mechanisms import PrivateSketch, SketchDesign
-from privot.mechanisms.sketching.private_sketch import expected_sensitivity
+from privot.mechanisms import SketchDesign
+from privot.mechanisms.sketching.private_sketch import PrivateSketch, expected_sensitivity
 from privot.mechanisms.sketching.sketch_design import BLOCKS, LARGEST, MAX_CLASSES, PROPORTION, RADII, SHARES, WEIGHTS
 from privot.opening import read_bytes
 from privot.release import Release

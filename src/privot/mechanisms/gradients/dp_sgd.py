@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.accounting.accountants import RunningAccountant
+from privot.accounting.accountants.running_accountant import RunningAccountant
 from privot.accounting.calibration import calibrate
 from privot.accounting.events import Event, Gaussian, Sampled, repeated
 from privot.accounting.sampling import FixedSize, Poisson, Sampling
@@ -33,8 +33,8 @@ from privot.mechanisms.gradients.dp_sgd_terms import (
 from privot.mechanisms.gradients.gradient_function import CHUNK, Array, Gradients, Query
 from privot.mechanisms.gradients.gradient_trial import try_gradients
 from privot.mechanisms.mechanism import Facts, Needs, Records
-from privot.noise import NoiseSource, add_noise
-from privot.noise.adding import LARGEST_RATIO, check_ratio
+from privot.noise import NoiseSource
+from privot.noise.adding import LARGEST_RATIO, add_noise, check_ratio
 
 if TYPE_CHECKING:
     from torch import Tensor

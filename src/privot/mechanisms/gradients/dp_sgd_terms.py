@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from privot.accounting.accountants import RunningAccountant
+from privot.accounting.accountants.running_accountant import RunningAccountant
 from privot.accounting.events import Event, Gaussian, Sampled
 from privot.accounting.sampling import FixedSize, Poisson, Sampling
 from privot.common import arguments

@@ -18,9 +18,9 @@ from privot.mechanisms.cuda_stream import refuse_recording
 from privot.mechanisms.gradients.batches import Normals
 from privot.mechanisms.gradients.sinkhorn_gradient import SanitizedGradient, clip_whole
 from privot.mechanisms.mechanism import Answer, Facts, Records
-from privot.noise import NoiseSource, add_noise_tensor
+from privot.noise import NoiseSource
 from privot.noise.adding import check_ratio, grid_of
-from privot.noise.adding_tensor import plain
+from privot.noise.adding_tensor import add_noise_tensor, plain
 from privot.release import Value
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from privot.mechanisms.cuda_stream import refuse_recording
 from privot.mechanisms.embedding import stated_assumptions, weakest_standing
 from privot.mechanisms.exact_sums import MARGIN, MAX_RECORDS, FeatureMap, exact_root, try_map
 from privot.mechanisms.mechanism import Facts, Needs, Once, Records
-from privot.noise import NoiseSource, add_noise
-from privot.noise.adding import grid_of
+from privot.noise import NoiseSource
+from privot.noise.adding import add_noise, grid_of
 
 if TYPE_CHECKING:
     import torch

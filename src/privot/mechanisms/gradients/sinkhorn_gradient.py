@@ -111,7 +111,7 @@ class SanitizedGradient:
     --------
     >>> import numpy as np, torch
     >>> from privot import Vault
-    >>> from privot.mechanisms import GradientQuery
+    >>> from privot.mechanisms.gradients.sinkhorn_gradient import GradientQuery
     >>> vault = Vault(np.eye(8), clip=1.0, adjacency="replace-one", budget=(10.0, 1e-5))
     >>> mechanism = SanitizedGradient(points=3, sigma=2.0, clip=0.5, sampling=FixedSize(2, 8), steps=2, sweeps=5)
     >>> stream = vault.stream(mechanism, purpose="two steps")

@@ -18,8 +18,8 @@ from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.clipping import MARGIN
 from privot.mechanisms.mechanism import Facts, Needs, Once, Records
 from privot.mechanisms.sketching.sketch_design import BLOCKS, SketchDesign
-from privot.noise import NoiseSource, add_noise
-from privot.noise.adding import check_ratio, grid_of
+from privot.noise import NoiseSource
+from privot.noise.adding import add_noise, check_ratio, grid_of
 
 BLOCK_ROWS, BLOCK_NUMBERS = 4096, 1 << 24
 UNIT = 2.0**-32

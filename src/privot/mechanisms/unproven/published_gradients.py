@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.accounting.accountants import RunningAccountant
+from privot.accounting.accountants.running_accountant import RunningAccountant
 from privot.accounting.events import Event, Gaussian, Sampled
 from privot.accounting.sampling import Sampling
 from privot.errors import UsageError
@@ -19,8 +19,8 @@ from privot.mechanisms.clipping import clip_rows
 from privot.mechanisms.gradients.dp_sgd_terms import LEFT_OUT, check_fields, check_terms, event_parts, tell_witnesses
 from privot.mechanisms.gradients.gradient_function import Array, Gradients, Query
 from privot.mechanisms.mechanism import Facts, Needs, Records
-from privot.noise import NoiseSource, add_noise
-from privot.noise.adding import check_ratio
+from privot.noise import NoiseSource
+from privot.noise.adding import add_noise, check_ratio
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.jobs.charges import Spent
 from privot.jobs.job import RELEASE, Job
-from privot.mechanisms import Facts, FeatureMap, MeanEmbedding
+from privot.mechanisms import Facts, MeanEmbedding
+from privot.mechanisms.embedding import FeatureMap
 from privot.mechanisms.exact_sums import try_map
 from privot.mechanisms.gradients.linear_head import MAX_SIZE
 from privot.mechanisms.mechanism import refuse_unit

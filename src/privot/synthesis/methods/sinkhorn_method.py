@@ -19,11 +19,12 @@ from typing import Any, ClassVar
 import torch
 
 from privot.accounting import gradient
-from privot.accounting.planning import choose_sampling
+from privot.accounting.planning.plan_terms import choose_sampling
 from privot.accounting.sampling import sampling_from_dict
 from privot.common.cuda_graphs import Replayed
 from privot.errors import UsageError
-from privot.mechanisms import GradientQuery, SanitizedGradient
+from privot.mechanisms import SanitizedGradient
+from privot.mechanisms.gradients.sinkhorn_gradient import GradientQuery
 from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.synthesis.methods.generated_points import points_of
 from privot.synthesis.methods.streaming_method import Step, StreamingMethod, described

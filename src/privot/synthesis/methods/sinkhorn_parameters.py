@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 import torch
 
 from privot.common.cuda_graphs import Replayed
-from privot.mechanisms import ParameterQuery, SanitizedGradient, SanitizedParameters
+from privot.mechanisms import SanitizedGradient
+from privot.mechanisms.gradients.generator_gradient import ParameterQuery, SanitizedParameters
 from privot.synthesis.methods.sinkhorn_method import REFRESH, SinkhornMethod, first_gradient, second_term
 from privot.synthesis.methods.streaming_method import Step
 from privot.synthesis.neural.defaults.problem_and_rules import Problem, Rules

@@ -29,7 +29,8 @@ from privot.common.cuda_graphs import called, recordable, recorded
 from privot.common.image_axes import image_axes
 from privot.errors import NoTheoremError, UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import RandomProjection, directions_of
+from privot.mechanisms import RandomProjection
+from privot.mechanisms.directions import directions_of
 from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.release import Release
 from privot.synthesis.methods.streaming_method import Step, StreamingMethod, described

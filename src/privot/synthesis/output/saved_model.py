@@ -16,7 +16,7 @@ from privot.errors import DataError, said_by
 from privot.guarantee import Guarantee
 from privot.jobs.released_files import read_json, write_bytes, write_json
 from privot.jobs.tensor_files import read_tensors, write_tensors
-from privot.mechanisms import FeatureMap
+from privot.mechanisms.embedding import FeatureMap
 from privot.opening import read_bytes, read_text
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedRelated, FittedTable
@@ -30,7 +30,7 @@ from privot.synthesis.neural.public.public_means import PublicUse
 from privot.synthesis.tabular import table_folder as tables
 from privot.synthesis.tabular.related.related_model import RelatedModel
 from privot.synthesis.tabular.table_model import TableModel
-from privot.tables.frames import FrameForm
+from privot.tables.frames.frame_form import FrameForm
 from privot.tables.related_codec import RelatedCodec
 
 CONFIG = "config.json"

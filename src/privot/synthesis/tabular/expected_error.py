@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from privot.mechanisms import GroupRule
 from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.cell_grouping import GroupRule
 from privot.synthesis.tabular.table_design import TableDesign
 
 ASSUMED = (1_000, 10_000, 100_000)

@@ -39,7 +39,7 @@ from privot.synthesis.tabular.conditions import Condition
 from privot.synthesis.tabular.table_model import LEAST_SHARE, Factor, TableModel
 from privot.tables.codec import scaled
 from privot.tables.columns import Column
-from privot.tables.constraints import Rules, Support
+from privot.tables.constraints.keeping import Rules, Support
 
 MAX_PROPOSED = 1_000_000
 """Rows that are proposed for one sample, beyond three for each row asked for."""

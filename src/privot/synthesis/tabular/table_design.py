@@ -12,15 +12,13 @@ import numpy as np
 from privot.errors import DataError, UsageError
 from privot.evaluation.schema_axes import axes_of, grids_of
 from privot.guarantee import Adjacency
-from privot.mechanisms import (
-    ChosenCells,
-    Facts,
-    FurtherScores,
-    GroupedMarginals,
-    GroupRule,
-    ScoredMarginals,
-    TreeRule,
-)
+from privot.mechanisms import Facts
+from privot.mechanisms.table_counts.cell_grouping import GroupRule
+from privot.mechanisms.table_counts.cell_tree import TreeRule
+from privot.mechanisms.table_counts.chosen_cells import ChosenCells
+from privot.mechanisms.table_counts.further_scores import FurtherScores
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
+from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
 from privot.release import Release
 from privot.synthesis.design import NOT_PAID_FOR, ReleasedOnce, check_cost, check_same_facts
 from privot.synthesis.tabular.label_laws.further_laws import Asked

@@ -20,7 +20,7 @@ from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.synthesis.tabular.column_laws.conditional import Floats, draw, one_hot
 from privot.synthesis.tabular.column_laws.gaussian_copula import GaussianCopula, spread
 from privot.tables.codec import TableCodec
-from privot.tables.constraints import with_generated
+from privot.tables.constraints.keeping import with_generated
 from privot.tables.table import Table
 
 MODEL_VERSION = 1

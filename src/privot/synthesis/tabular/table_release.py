@@ -9,15 +9,20 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from privot.accounting import Event, account, calibrate
+from privot.accounting import account, calibrate
+from privot.accounting.events import Event
 from privot.common.privacy_unit import Unit
 from privot.errors import UsageError, brief
 from privot.evaluation.schema_axes import axes_of, grids_of
 from privot.guarantee import Adjacency
-from privot.mechanisms import LABEL, ChosenCells, Facts, FurtherScores, GroupedMarginals, GroupRule, ScoredMarginals
-from privot.mechanisms.table_counts.cell_axes import Axis
-from privot.mechanisms.table_counts.chosen_cells import DEFAULT_TREE
+from privot.mechanisms import Facts
+from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
+from privot.mechanisms.table_counts.cell_grouping import GroupRule
+from privot.mechanisms.table_counts.chosen_cells import DEFAULT_TREE, ChosenCells
+from privot.mechanisms.table_counts.further_scores import FurtherScores
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
 from privot.mechanisms.table_counts.marginals import MAX_CELLS
+from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
 from privot.synthesis.tabular.label_laws.additive_label import MAX_COEFFICIENTS
 from privot.synthesis.tabular.label_laws.further_laws import Asked, functions_of
 from privot.synthesis.tabular.table_fit import FurtherTablePlanner, TablePlanner

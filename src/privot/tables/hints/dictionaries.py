@@ -11,7 +11,7 @@ from typing import Any
 from privot.errors import DataError, UsageError, brief
 from privot.opening import read_json
 from privot.tables.columns import NUMBERS, TYPES
-from privot.tables.constraints import Constraint
+from privot.tables.constraints.stated import Constraint
 from privot.tables.schema import use_of
 from privot.tables.table_files import read_table
 

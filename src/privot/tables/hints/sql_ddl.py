@@ -16,7 +16,7 @@ from typing import Any
 from privot.errors import DataError, UsageError, brief
 from privot.opening import read_text
 from privot.opening.sql import MAX_SQL, NotSqlError, parse_statement, sql_pieces
-from privot.tables.constraints import Constraint, Key, Order
+from privot.tables.constraints.stated import Constraint, Key, Order
 from privot.tables.hints.dictionaries import Hints
 from privot.tables.hints.sql_conditions import Condition, conditions, literal
 

@@ -60,8 +60,9 @@ def measure_passes(rows: int, files: int, workers: int, engine: str, folder: Pat
     """Each pass over a table: reading, naming the records, counting cells and pairs, and scores of a law."""
     from privot.mechanisms.table_counts.group_shares import GroupShares
     from privot.mechanisms.table_counts.scored_marginals import ScoreSums
-    from privot.partitions import choose_engine, open_source
-    from privot.synthesis.tabular import table_mechanism
+    from privot.partitions import choose_engine
+    from privot.partitions.source_opening import open_source
+    from privot.synthesis.tabular.table_release import table_mechanism
     from privot.tables import TableCodec
 
     codec = TableCodec(SCHEMA)
@@ -89,9 +90,11 @@ def measure_shards(
     By the map that a synthesis on a CPU uses, or by a dense matrix of frequencies.
     """
     from privot.mechanisms import MeanEmbedding
-    from privot.partitions import choose_engine, open_source
-    from privot.synthesis import Fourier, HadamardFourier
+    from privot.partitions import choose_engine
+    from privot.partitions.source_opening import open_source
     from privot.synthesis.neural.defaults.feature_defaults import BANDWIDTHS
+    from privot.synthesis.neural.features.fourier import Fourier
+    from privot.synthesis.neural.features.hadamard import HadamardFourier
     from privot.vault import Vault
 
     _check(images, files, workers)

@@ -20,7 +20,7 @@ from privot.evaluation.real_bins import BINS, MAX_TRIPLES, RealBins, variation
 from privot.evaluation.schema_axes import axes_of
 from privot.evaluation.table_figures import Coded
 from privot.evaluation.table_quality import MODELS, train_and_test
-from privot.mechanisms import Axis
+from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.synthesis import Synthesizer
 from privot.tables import Table, TableCodec
 from privot.vault import Vault

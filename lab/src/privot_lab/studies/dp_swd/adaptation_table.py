@@ -95,7 +95,8 @@ def target_accuracy(
     run: StudyRun, source: str, target: str, method: str, epsilon: float | None, seed: int, records: int, steps: int
 ) -> float:
     """Accuracy on the target's test images of one adaptation; with `epsilon` None, of an open baseline."""
-    from privot.adaptation import DomainAdapter, choose
+    from privot.adaptation import DomainAdapter
+    from privot.adaptation.adaptation_config import choose
     from privot.adaptation.open_adaptation import adapt_openly
     from privot.vault import Vault
 

@@ -15,7 +15,7 @@ SETTINGS: dict[str, dict[str, Any]] = {"quick": {"parameters": 180_000}, "full":
 
 def compute(run: StudyRun, parameters: int) -> dict[str, Any]:
     """What each printed generator makes, what it has to be for the stated output, and how many parameters it has."""
-    from privot.synthesis import build
+    from privot.synthesis.neural.generators.generator import build
 
     grey_as_printed = _output(_grey(side=28, channels=1), 20)
     grey = _grey(side=7, channels=16)

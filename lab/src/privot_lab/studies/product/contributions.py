@@ -14,8 +14,9 @@ from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr
 
 from privot.mechanisms import SketchDesign
-from privot.valuation import CoalitionPlan, value_records, value_sketches
+from privot.valuation import value_records, value_sketches
 from privot.valuation.labelled_records import LABEL_WEIGHT
+from privot.valuation.shapley import CoalitionPlan
 from privot_lab.studies.product.sketch_parties import DELTA, Labelled, labelled_sketch, other_set
 from privot_lab.studies.study import StudyFinding
 from privot_lab.studies.study_data import images

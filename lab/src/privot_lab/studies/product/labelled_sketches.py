@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom, spearmanr
 
-from privot.federation import compare_sketches, label_distance
+from privot.federation import compare_sketches
 from privot.federation.sketches.estimating import Shared
+from privot.federation.sketches.sketch_comparison import label_distance
 from privot.federation.sketches.sketch_simulation import Side, estimates
 from privot.mechanisms import SketchDesign
 from privot.transport import otdd

@@ -23,7 +23,8 @@ def adapted(
     run: StudyRun, pair: str, method: str, epsilon: float | None, seed: int, change: dict[str, Any]
 ) -> dict[str, Any]:
     """Accuracy in per cent on the target's test records, and what was charged; `change` replaces settings."""
-    from privot.adaptation import DomainAdapter, choose
+    from privot.adaptation import DomainAdapter
+    from privot.adaptation.adaptation_config import choose
     from privot.adaptation.open_adaptation import adapt_openly
     from privot.vault import Vault
 

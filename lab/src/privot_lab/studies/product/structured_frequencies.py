@@ -83,7 +83,8 @@ def _level(text: str, found: Mapping[str, Any], epsilon: float, published: str) 
 
 
 def _maps() -> dict[str, Any]:
-    from privot.synthesis import Fourier, HadamardFourier
+    from privot.synthesis.neural.features.fourier import Fourier
+    from privot.synthesis.neural.features.hadamard import HadamardFourier
 
     return {DENSE: Fourier, STRUCTURED: HadamardFourier}
 
@@ -161,8 +162,10 @@ def _synthesis(run: StudyRun, name: str, epsilon: float, seeds: int, steps: int)
     """One release and one training for each map and seed, scored by a classifier on the records held out."""
     from privot.accounting import embedding
     from privot.evaluation import score
-    from privot.synthesis import Problem, Synthesizer, choose_rules
+    from privot.synthesis import Synthesizer
     from privot.synthesis.neural.defaults.feature_defaults import frequencies
+    from privot.synthesis.neural.defaults.generator_defaults import choose_rules
+    from privot.synthesis.neural.defaults.problem_and_rules import Problem
     from privot.vault import Vault
 
     x, y, held, truth, shape = _split(run, name)

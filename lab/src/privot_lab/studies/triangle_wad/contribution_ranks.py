@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from privot.federation import Sketch, fedwad, sketch, triangle
 from privot.mechanisms import SketchDesign
-from privot.valuation import CoalitionPlan, value_sketches
+from privot.valuation import value_sketches
 from privot.valuation.labelled_records import LABEL_WEIGHT
+from privot.valuation.shapley import CoalitionPlan
 from privot.vault import Vault
 from privot_lab.studies.study import StudyFinding, StudyVerdict
 from privot_lab.studies.study_charts import draw_panels

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.valuation import CoalitionPlan
+from privot.valuation.shapley import CoalitionPlan
 
 Array = NDArray[np.float64]
 Pair = tuple[Array, NDArray[np.int64]]

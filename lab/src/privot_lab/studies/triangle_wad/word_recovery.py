@@ -23,7 +23,8 @@ from privot.errors import DataError
 from privot.federation import sketch
 from privot.federation.protocols.word_vectors import WordVectors
 from privot.mechanisms import SketchDesign
-from privot.opening import counted, parse_json
+from privot.opening import parse_json
+from privot.opening.plain_files import counted
 from privot.vault import Vault
 from privot_lab.studies.study import StudyFinding, StudyVerdict
 from privot_lab.studies.study_run import StudyRun

@@ -12,9 +12,10 @@ from typing import Any
 
 from privot.accounting import Gaussian, Poisson, Sampled, account
 from privot.accounting.events import repeated
-from privot.audit import Claim, DPSGDAttack, StatedClaim
+from privot.audit import DPSGDAttack
 from privot.audit.attack import run_attack
-from privot.audit.attacks.stated_claim import wasserstein_claim
+from privot.audit.attacks.stated_claim import StatedClaim, wasserstein_claim
+from privot.audit.findings import Claim
 from privot.guarantee import Adjacency, Standing
 from privot_lab.studies.study import StudyFinding, StudyVerdict
 from privot_lab.studies.study_run import StudyRun

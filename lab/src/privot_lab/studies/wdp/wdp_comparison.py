@@ -12,10 +12,10 @@ from privot.accounting import (
     Poisson,
     PrivacyLossAccountant,
     RenyiAccountant,
-    RunningAccountant,
     Sampled,
     WassersteinAccountant,
 )
+from privot.accounting.accountants.running_accountant import RunningAccountant
 from privot.accounting.comparison import AccountantComparison, AccountantCurve
 from privot.common.arguments import check_count, check_delta, check_positive
 from privot.errors import UsageError

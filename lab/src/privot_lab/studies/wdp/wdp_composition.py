@@ -11,18 +11,17 @@ import numpy as np
 
 from privot.accounting import (
     BayesianAccountant,
-    Downgraded,
     Gaussian,
     GaussianLimitAccountant,
     MomentsAccountant,
     Poisson,
     PrivacyLossAccountant,
     RenyiAccountant,
-    RunningAccountant,
     Sampled,
     WassersteinAccountant,
 )
-from privot.accounting.accountants import all_pairs
+from privot.accounting.accountants.running_accountant import RunningAccountant, all_pairs
+from privot.accounting.events import Downgraded
 from privot.guarantee import Adjacency, Standing
 from privot_lab.studies.study import StudyFinding
 from privot_lab.studies.study_charts import draw_panels, finite

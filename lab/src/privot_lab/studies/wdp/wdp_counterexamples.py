@@ -14,13 +14,10 @@ import numpy as np
 
 from privot.accounting import Gaussian, Laplace, Poisson, Sampled, WassersteinAccountant
 from privot.accounting.rdp import curve
-from privot.accounting.wasserstein import (
-    additive_mechanism,
-    log_absolute_moment,
-    published,
-    sampled_distance,
-    translation_distance,
-)
+from privot.accounting.wasserstein import published
+from privot.accounting.wasserstein.absolute_moment import log_absolute_moment
+from privot.accounting.wasserstein.distance import sampled_distance, translation_distance
+from privot.accounting.wasserstein.wasserstein_privacy import additive_mechanism
 from privot.guarantee import Adjacency
 
 _AR = Adjacency.ADD_REMOVE

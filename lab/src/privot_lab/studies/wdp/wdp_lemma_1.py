@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from privot.accounting.wasserstein import log_absolute_moment
+from privot.accounting.wasserstein.absolute_moment import log_absolute_moment
 from privot_lab.studies.study import StudyFinding
 from privot_lab.studies.study_run import StudyRun
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from privot.accounting import Gaussian, Laplace
 from privot.accounting.rdp import curve
-from privot.accounting.wasserstein import published, translation_distance
+from privot.accounting.wasserstein import published
+from privot.accounting.wasserstein.distance import translation_distance
 from privot.guarantee import Adjacency
 from privot_lab.studies.study import StudyFinding, StudyVerdict
 from privot_lab.studies.study_charts import draw_panels

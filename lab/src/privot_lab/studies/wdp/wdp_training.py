@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting import BayesianAccountant, WassersteinAccountant
-from privot.accounting.accountants import CountedEpsilon
+from privot.accounting.accountants.running_accountant import CountedEpsilon
 from privot.accounting.wasserstein import published as as_published
 from privot.errors import DataError, UsageError
 from privot.vault import Vault

@@ -12,7 +12,7 @@ from privot.cli.printing.printed_answer import number, print_epsilons, print_fac
 from privot.errors import UsageError
 
 if TYPE_CHECKING:
-    from privot.accounting.planning import Plan
+    from privot.accounting.planning.plan_terms import Plan
 
 app = typer.Typer(
     help="Plan a budget: σ from ε, ε from σ, or the steps or the batch that both pay for. No data is read.",

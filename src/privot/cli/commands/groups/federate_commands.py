@@ -220,7 +220,7 @@ def join(
 
 def _sketches_in(folder: Path) -> list[Path]:
     from privot.errors import DataError
-    from privot.opening import check_inside
+    from privot.opening.plain_files import check_inside
 
     found = [check_inside(path, folder) for path in sorted(folder.glob("*.sketch"))]
     if not found:

@@ -18,7 +18,7 @@ from privot.cli.records import read_records, stated
 from privot.cli.table_input import UnitOptions, open_codec, table_records
 
 if TYPE_CHECKING:
-    from privot.data import StatedFacts
+    from privot.data.stated_facts import StatedFacts
     from privot.ledger import Budget, Entry, Ledger
 
 app = typer.Typer(

@@ -163,7 +163,8 @@ def _from_documents(
     """A schema from public documents, and the unit they name; of the private table at most the header is read."""
     from privot.tables import propose as propose_schema
     from privot.tables import read_header
-    from privot.tables.hints import merged_hints, read_ddl, read_dictionary, read_dtypes
+    from privot.tables.hints.dictionaries import merged_hints, read_dictionary, read_dtypes
+    from privot.tables.hints.sql_ddl import read_ddl
     from privot.tables.schema import use_of
 
     parts = [] if ddl is None else [read_ddl(ddl, table)]

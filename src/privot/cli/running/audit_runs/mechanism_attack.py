@@ -75,7 +75,7 @@ def _sketch_attack(adjacency: Any, said: dict[str, Any]) -> Attack:
 
 
 def _sampling(adjacency: Any, records: int, batch: int | None) -> Any:
-    from privot.accounting.planning import choose_sampling
+    from privot.accounting.planning.plan_terms import choose_sampling
     from privot.accounting.sampling import FixedSize, Poisson
     from privot.guarantee import Adjacency
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from privot.cli.running.synth_runs.synth_options import SynthOptions
-    from privot.data import StatedFacts
+    from privot.data.stated_facts import StatedFacts
     from privot.synthesis import PublicImages
 
 

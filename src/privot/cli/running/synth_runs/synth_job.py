@@ -30,11 +30,12 @@ from privot.cli.table_input import (
 from privot.jobs.charges import charges, spent_in_ledger
 
 if TYPE_CHECKING:
-    from privot.data import Dataset, StatedFacts
+    from privot.data import Dataset
+    from privot.data.stated_facts import StatedFacts
     from privot.guarantee import Adjacency, Guarantee
     from privot.jobs.job import Job
     from privot.ledger import Ledger
-    from privot.partitions import PartitionedSource
+    from privot.partitions.source import PartitionedSource
     from privot.synthesis import Synthesizer
     from privot.synthesis.neural.generator_training.distributed import Team
     from privot.tables import TableCodec
@@ -136,7 +137,7 @@ class SynthJob:
     def _default_ledger(self) -> Path:
         """Where the ledger lies that was not named."""
         from privot.errors import UsageError
-        from privot.partitions import is_partitioned
+        from privot.partitions.source_opening import is_partitioned
 
         o = self.options
         if self.source is not None and is_partitioned(o.data, self.codec, o.partitions.query):

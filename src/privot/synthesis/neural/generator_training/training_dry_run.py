@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 
 from privot.errors import PrivotError, UsageError
-from privot.mechanisms import FeatureMap
+from privot.mechanisms.embedding import FeatureMap
 from privot.synthesis.neural.defaults.problem_and_rules import Rules
 from privot.synthesis.neural.features.class_means import class_means
 from privot.synthesis.neural.generator_training.training_state import TrainingState, generated

@@ -19,8 +19,8 @@ from privot.accounting import account, calibrate
 from privot.accounting.events import Event
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import Facts, RelatedMarginals
-from privot.mechanisms.table_counts.related_marginals import sibling_sums, table_facts
+from privot.mechanisms import Facts
+from privot.mechanisms.table_counts.related_marginals import RelatedMarginals, sibling_sums, table_facts
 from privot.mechanisms.table_counts.row_views import ChildView, ParentView, RowView
 from privot.mechanisms.table_counts.sibling_likeness import likeness_sensitivity
 from privot.release import Release

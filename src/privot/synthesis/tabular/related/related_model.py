@@ -27,7 +27,7 @@ from privot.synthesis.tabular.related.sibling_model import places_in_laws
 from privot.synthesis.tabular.restricted_rows import BLOCK, propose, restricted_rows
 from privot.synthesis.tabular.table_model import TableModel
 from privot.tables.codec import TableCodec
-from privot.tables.constraints import Rules, with_generated
+from privot.tables.constraints.keeping import Rules, with_generated
 from privot.tables.related_codec import RelatedCodec
 from privot.tables.table import Table
 
