@@ -69,6 +69,7 @@ def server(postgresql: str) -> str:
     return postgresql
 
 
+@pytest.mark.gate(2)
 @pytest.mark.parametrize("parts", [1, 7, pytest.param(12, marks=pytest.mark.slow)])
 def test_duckdb_releases_what_a_file_releases(duckdb_file: Path, whole: dict[str, Any], parts: int) -> None:
     vault = open_table(f"duckdb://{duckdb_file}", query=QUERY, parts=parts, engine=HERE)
@@ -211,6 +212,7 @@ CUTS = [
 ]
 
 
+@pytest.mark.gate(each="query")
 @pytest.mark.parametrize(("query", "parts"), [*((query, 3) for query in CUTS), (CUTS[0], 1)])
 def test_queries_with_comments_and_odd_names_are_cut(
     duckdb_file: Path, server: str, whole: dict[str, Any], query: str, parts: int
@@ -247,6 +249,7 @@ def test_parts_that_hold_other_rows_than_the_whole_are_refused(duckdb_file: Path
         assert source.count
 
 
+@pytest.mark.gate(2)
 @pytest.mark.parametrize("parts", [1, 7, pytest.param(12, marks=pytest.mark.slow)])
 def test_postgresql_releases_what_a_file_releases(server: str, whole: dict[str, Any], parts: int) -> None:
     vault = open_table(server, query=QUERY, parts=parts, engine=HERE)
