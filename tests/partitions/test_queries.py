@@ -69,8 +69,7 @@ def server(postgresql: str) -> str:
     return postgresql
 
 
-@pytest.mark.gate(2)
-@pytest.mark.parametrize("parts", [1, 7, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("parts", [1, 7, pytest.param(12, marks=pytest.mark.full("seven parts, but more"))])
 def test_duckdb_releases_what_a_file_releases(duckdb_file: Path, whole: dict[str, Any], parts: int) -> None:
     vault = open_table(f"duckdb://{duckdb_file}", query=QUERY, parts=parts, engine=HERE)
     assert same(exact(vault, table_release()), whole)
@@ -249,8 +248,7 @@ def test_parts_that_hold_other_rows_than_the_whole_are_refused(duckdb_file: Path
         assert source.count
 
 
-@pytest.mark.gate(2)
-@pytest.mark.parametrize("parts", [1, 7, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("parts", [1, 7, pytest.param(12, marks=pytest.mark.full("seven parts, but more"))])
 def test_postgresql_releases_what_a_file_releases(server: str, whole: dict[str, Any], parts: int) -> None:
     vault = open_table(server, query=QUERY, parts=parts, engine=HERE)
     assert same(exact(vault, table_release()), whole)
