@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from privot.errors import ConvergenceError, DataError, UsageError
 from privot.transport import _sliced, draw_directions, exact, max_sliced, sliced, wasserstein_1d
-from privot.transport.device_directions import _orthonormal, draw_on_device
+from privot.transport.device_directions import REFLECTIONS, _frames, _inverse, draw_on_device
 from privot.transport.slice_directions import fresh_seed
 
 rng = np.random.default_rng(1)
@@ -177,7 +177,7 @@ def test_bad_directions_are_refused() -> None:
         sliced(x, x, smoothed=(1.0, 3))
 
 
-@pytest.mark.parametrize(("dim", "slices"), [(1, 3), (2, 11), (5, 3), (30, 100)])
+@pytest.mark.parametrize(("dim", "slices"), [(1, 3), (2, 11), (5, 3), (30, 100), (300, 290), (300, 450)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_frames_drawn_on_the_device_are_orthonormal(dim: int, slices: int, dtype: torch.dtype) -> None:
     U = draw_on_device(dim, slices, "orthogonal", fresh_seed(), torch.device("cpu"), dtype)
@@ -202,12 +202,49 @@ def test_frames_drawn_on_the_device_follow_haars_law() -> None:
     assert abs(float(torch.linalg.det(U).mean())) < 4 / len(U) ** 0.5
 
 
-def test_nearly_singular_frames_are_orthonormal_too() -> None:
-    flat = torch.randn(2, 6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    flat[0, :, 5] = flat[0, :, 4] + 1e-13 * flat[0, :, 5]
-    q = _orthonormal(flat, 1e-14)
-    assert float((q.mT @ q - torch.eye(6)).abs().max()) < 1e-13
-    assert float((q.mT @ flat).diagonal(dim1=1, dim2=2).min()) > 0.0
+@pytest.mark.parametrize("width", [1, 5, 200, 260])
+def test_frames_are_the_product_of_reflections_in_the_vectors_drawn(width: int) -> None:
+    dim = 260
+    assert width < dim or width > 2 * REFLECTIONS["cpu"]
+    drawn: list[torch.Tensor] = []
+
+    def normals(*shape: int) -> torch.Tensor:
+        drawn.append(torch.from_numpy(rng.normal(size=shape)))
+        return drawn[-1].clone()
+
+    q = torch.empty(2, width, dim, dtype=torch.float64)
+    _frames(q, normals)
+    # by LAPACK: columns with a 1 on the diagonal, 2 / |v|², and the sign that R's diagonal would have
+    vectors = torch.zeros(2, dim, width, dtype=torch.float64)
+    at = width
+    for v in drawn:
+        at -= v.shape[1]
+        vectors[:, at:, at : at + v.shape[1]] = v.mT.tril()
+    head = vectors.diagonal(dim1=1, dim2=2)
+    sign = torch.sign(head)
+    head += sign * vectors.norm(dim=1)
+    vectors /= head.clone()[:, None]
+    expected = torch.linalg.householder_product(vectors, 2.0 / vectors.square().sum(1)) * -sign[:, None]
+    torch.testing.assert_close(q.mT, expected, rtol=0.0, atol=1e-12)
+
+
+def test_frames_of_zeros_and_of_tiny_numbers_are_orthonormal_too() -> None:
+    for size in (0.0, 1e-30, 1e30):
+        q = torch.empty(2, 6, 6, dtype=torch.float64)
+        _frames(q, lambda *shape, size=size: size * torch.from_numpy(rng.normal(size=shape)))
+        assert float((q @ q.mT - torch.eye(6)).abs().max()) < 1e-13
+    few = torch.empty(1, 3, 3)
+    _frames(few, lambda *shape: torch.tensor([[[1.0, -2.0, 0.5], [9.0, 0.0, 0.0], [9.0, 9.0, 0.0]]]))
+    assert float((few @ few.mT - torch.eye(3)).abs().max()) < 1e-6
+    first = torch.tensor([1.0, -2.0, 0.5])
+    torch.testing.assert_close(few[0, 0], first / first.norm())
+
+
+@pytest.mark.parametrize(("frames", "n"), [(1, 64), (1, 65), (3, 100), (2, 785)])
+def test_triangles_are_inverted_by_halves(frames: int, n: int) -> None:
+    given = torch.from_numpy(rng.normal(size=(frames, n, n))) / n**0.5
+    triangle = given.tril(-1) + torch.eye(n)
+    assert float((_inverse(given) @ triangle - torch.eye(n)).abs().max()) < 1e-11
 
 
 def test_directions_nobody_chose_are_new_and_can_be_had_again() -> None:

@@ -12,8 +12,9 @@ from privot.cli import run
 def test_bench_transport_measures_all_libraries_and_draws(capsys, tmp_path):
     assert run(["bench", "transport", "--sizes", "20", "--device", "cpu", "--out", str(tmp_path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
+    typed = ("privot", "PyTorch", "POT", "POT 1000")
     assert {(r["job"], r["who"]) for r in found["rows"]} >= {
-        *((f"typed d={dim}", who) for dim in (2, 64, 784) for who in ("privot", "PyTorch", "POT", "POT 1000")),
+        *((f"typed d={dim}{what}", who) for dim in (2, 64, 784) for what in ("", ", gradient") for who in typed),
         ("sliced", "privot"),
         ("sliced", "privot checked"),
         ("sliced", "PyTorch"),

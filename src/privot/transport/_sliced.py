@@ -16,7 +16,14 @@ from privot.transport._solvers.arrays import check_finite, fixed, from_array, po
 from privot.transport._solvers.results import Result, attach, hand_back
 from privot.transport._univariate import compare_rows, root
 from privot.transport.device_directions import draw_on_device
-from privot.transport.slice_directions import Frame, check_seed, draw_directions, drawn_fresh, fresh_seed
+from privot.transport.slice_directions import (
+    Frame,
+    check_seed,
+    check_whole,
+    draw_directions,
+    drawn_fresh,
+    fresh_seed,
+)
 
 BLOCK = {"cpu": 1 << 18, "cuda": 1 << 26}
 """Projected values held at once: on a CPU what its cache holds, on a GPU what keeps it busy."""
@@ -91,7 +98,9 @@ def sliced(
     """
     p = arguments.real("p", p, 1.0, strict=False)
     tx, ty, as_numpy = points(x, y, check=False)
-    U, seed = _directions(directions, tx, slices, frame, seed)
+    seed = _seed_of(directions, slices, frame, seed)
+    # those nobody chose are drawn below, where a graph does not draw them itself
+    U = None if seed is not None and drawn_fresh(seed) else _directions(directions, tx, slices, frame, seed)
     sigma, noise = smoothed if smoothed is not None else (0.0, None)
     sigma = arguments.real("The smoothing σ", sigma, strict=False)
     if noise is not None and not callable(noise):
@@ -100,15 +109,19 @@ def sliced(
     wb = None if b is None else fixed("b", weights("b", b, (len(ty),), ty))
     if noise is None:
         fused = _fused(tx, ty, wa, wb)
-        graph = fused and fused.graph_for(tx, U.shape[1], p, tx.requires_grad, ty.requires_grad, check)
+        k, drawing = (slices, frame) if U is None else (U.shape[1], None)
+        graph = fused and fused.graph_for(tx, k, p, tx.requires_grad, ty.requires_grad, check, drawing)
         if graph:
             # the tensor that was given, so that the same one is recognised at the next call
-            value, costs, grads = graph(tx.detach(), ty.detach(), directions if isinstance(directions, Tensor) else U)
+            along = seed if U is None else directions if isinstance(directions, Tensor) else U
+            value, costs, grads = graph(tx.detach(), ty.detach(), along)
             if any(g is not None for g in grads):
                 value = attach(value, *zip((tx, ty), grads, strict=True))
             # looked at last, while the device works; what did not pass is told below
             if not check or graph.passed():
                 return Result(value=value, details={"costs": costs, "seed": seed})
+    if U is None:
+        U = _directions(directions, tx, slices, frame, seed)
     scale: Tensor | float = 1.0
     if check:
         check_finite("x", tx)
@@ -116,7 +129,7 @@ def sliced(
         if directions is not None:
             _check_directions(U)
         scale = _scale(tx, ty).clamp(min=sigma if noise is not None else 0.0)
-        U = U / scale
+        U = U / scale if seed is None or not drawn_fresh(seed) else U.div_(scale)  # kept for nobody, and large
     added = None if noise is None or sigma == 0.0 else (sigma / scale, noise)
     costs, gx, gy = slice_costs(tx.detach(), ty.detach(), U, p, wa, wb, tx.requires_grad, ty.requires_grad, added)
     value, slope = root(costs.mean(), p)
@@ -231,7 +244,7 @@ def max_sliced(
     p = arguments.real("p", p, 1.0, strict=False)
     tol = arguments.real("tol", tol)
     tx, ty, as_numpy = points(x, y)
-    U, _ = _directions(directions, tx, slices, "orthogonal", seed)
+    U = _directions(directions, tx, slices, "orthogonal", _seed_of(directions, slices, "orthogonal", seed))
     if directions is not None:
         _check_directions(U)
     scale = _scale(tx, ty)
@@ -277,17 +290,25 @@ def _scale(x: Tensor, y: Tensor) -> Tensor:
     return torch.where(size > 0, size, torch.ones_like(size))
 
 
-def _directions(given: Any, x: Tensor, slices: int, frame: Frame, seed: int | None) -> tuple[Tensor, int | None]:
-    """Columns, like `x`, and the seed they were drawn from (None when they were given, and not yet checked)."""
-    if given is None:
-        own = fresh_seed() if seed is None else check_seed(seed)
-        draw = _drawn if seed is None or x.shape[1] * slices > LARGEST_KEPT else _kept
-        return draw(x.shape[1], slices, frame, own, x.device, x.dtype), own
+def _seed_of(given: Any, slices: int, frame: Frame, seed: int | None) -> int | None:
+    """The seed that directions are drawn from; None where they are given."""
+    if given is not None:
+        return None
+    check_whole("The number of slices", slices, 1)
+    arguments.check_frame(frame)
+    return fresh_seed() if seed is None else check_seed(seed)
+
+
+def _directions(given: Any, x: Tensor, slices: int, frame: Frame, seed: int | None) -> Tensor:
+    """Columns, like `x`, drawn from a seed or given, and not yet checked."""
+    if seed is not None:
+        draw = _drawn if drawn_fresh(seed) or x.shape[1] * slices > LARGEST_KEPT else _kept
+        return draw(x.shape[1], slices, frame, seed, x.device, x.dtype)
     U = given if isinstance(given, Tensor) else from_array(given)
     U = U.detach().to(x)
     if U.dim() != 2 or U.shape[0] != x.shape[1] or U.shape[1] == 0:
         raise DataError(f"directions have shape {tuple(U.shape)} but must have ({x.shape[1]}, k), one per column.")
-    return U, None
+    return U
 
 
 def _drawn(dim: int, slices: int, frame: Frame, seed: int, device: torch.device, dtype: torch.dtype) -> Tensor:

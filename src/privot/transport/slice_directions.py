@@ -50,7 +50,7 @@ def check_seed(seed: int) -> int:
     return seed
 
 
-def _check_whole(name: str, value: int, least: int) -> None:
+def check_whole(name: str, value: int, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UsageError(f"{name} must be a whole number of at least {least}, got {brief(value)}.")
 
@@ -97,9 +97,9 @@ def draw_directions(dim: int, slices: int, frame: Frame, seed: int, step: int = 
     >>> bool(abs(U.T @ U - np.eye(3)).max() < 1e-14)
     True
     """
-    _check_whole("The dimension", dim, 1)
-    _check_whole("The number of slices", slices, 1)
-    _check_whole("The step", step, 0)
+    check_whole("The dimension", dim, 1)
+    check_whole("The number of slices", slices, 1)
+    check_whole("The step", step, 0)
     sequence = np.random.SeedSequence(check_seed(seed), spawn_key=(step,))
     generator = np.random.Generator(np.random.Philox(sequence))
     if frame == "independent":

@@ -5,7 +5,8 @@
 default tolerance of 1e-6, tighter than what the others reach).
 
 Typed: `sliced(x, y)` with nothing else, beside POT's own default call (50 directions, independent), POT asked for as
-many directions as privot's 1,000, and four lines of PyTorch that draw 1,000 independent ones. Value alone.
+many directions as privot's 1,000, and four lines of PyTorch that draw 1,000 independent ones. Value alone, and value
+with the gradient in x.
 
 Sliced: the same points and directions for all; the floor is the matrix products and sorts alone, PyTorch the direct
 implementation in four lines. Sinkhorn: GeomLoss runs at its default scaling, its L1 marginal error is measured, and all
@@ -22,6 +23,7 @@ import platform
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from itertools import product
 from typing import Any
 
 import torch
@@ -60,21 +62,27 @@ def sliced_pair(n: int, device: torch.device, slices: int = SLICES) -> tuple[Ten
     return x, y, u
 
 
-def _typed_ways(n: int, dim: int, device: torch.device) -> Iterator[tuple[str, Callable[[], object]]]:
+def _typed_ways(n: int, dim: int, slope: bool, device: torch.device) -> Iterator[tuple[str, Callable[[], object]]]:
     generator = torch.Generator().manual_seed(n)
     x = torch.rand(n, dim, generator=generator).to(device)
     y = (torch.rand(n, dim, generator=generator) + 0.1).to(device)
 
-    def plain() -> object:
+    if slope:
+        x.requires_grad_(True)
+
+    def timed(value: Callable[[], Any]) -> Callable[[], object]:
+        return (lambda: torch.autograd.grad(value(), x)) if slope else value
+
+    def plain() -> Tensor:
         u = torch.nn.functional.normalize(torch.randn(dim, SLICES, device=device), dim=0)
         return ((x @ u).sort(0).values - (y @ u).sort(0).values).square().mean().sqrt()
 
-    yield "privot", lambda: sliced(x, y).value
-    yield "PyTorch", plain
+    yield "privot", timed(lambda: sliced(x, y).value)
+    yield "PyTorch", timed(plain)
     if find_spec("ot"):
         ot = _import_without_output("ot")
-        yield "POT", lambda: ot.sliced_wasserstein_distance(x, y)
-        yield "POT 1000", lambda: ot.sliced_wasserstein_distance(x, y, n_projections=SLICES)
+        yield "POT", timed(lambda: ot.sliced_wasserstein_distance(x, y))
+        yield "POT 1000", timed(lambda: ot.sliced_wasserstein_distance(x, y, n_projections=SLICES))
 
 
 def _sliced_ways(n: int, device: torch.device) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -309,10 +317,11 @@ def measure(
     for job in jobs:
         for n in sizes:
             if job == "typed":
-                for dim in TYPED_DIMS:
-                    named = dict(_typed_ways(n, dim, device))
+                for slope, dim in product((False, True), TYPED_DIMS):
+                    named = dict(_typed_ways(n, dim, slope, device))
+                    name = f"typed d={dim}" + ", gradient" * slope
                     for who, single in zip(named, singles(list(named.values()), device), strict=True):
-                        rows.append(BenchRow(f"typed d={dim}", n, who, single, None, single=single))
+                        rows.append(BenchRow(name, n, who, single, None, single=single))
                         report(rows[-1])
             elif job == "sliced":
                 ways = dict(_sliced_ways(n, device))

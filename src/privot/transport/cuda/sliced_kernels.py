@@ -18,11 +18,14 @@ import triton.language as tl
 from privot.common.cuda_graphs import side_stream
 from privot.transport.cuda.matrix_product import multiply
 from privot.transport.cuda.row_sort import MAX_ROW_LENGTH, sort_rows
+from privot.transport.device_directions import draw_into, normals_on_device, seed_device
+from privot.transport.slice_directions import Frame
 
 SMALL = 512
 GRAPH_POINTS = 2048
 GRAPH_ENTRIES = 1 << 22
-"""Up to this many points, and projections in all, the whole distance with its gradient is recorded as a graph."""
+"""Up to this many points, and numbers in projections or in directions that it draws, the whole distance with its
+gradient is recorded as a graph."""
 _GRAPHS = 16
 POWER_BITS = 80.0
 """Powers |x|^p from 2^−80 to 2^80 leave float32 room for their sums and differences."""
@@ -204,19 +207,32 @@ def project(across: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
 
 
 class SlicedGraph:
-    """SW_p of n against n points along k directions, with gradients, recorded as one graph over fixed buffers."""
+    """SW_p of n against n points along k directions, with gradients, recorded as one graph over fixed buffers.
+
+    With `frame` it draws the directions itself, from the seed of each call; without, they are given.
+    """
 
     def __init__(
-        self, n: int, d: int, k: int, p: float, need_x: bool, need_y: bool, check: bool, device: torch.device
+        self,
+        n: int,
+        d: int,
+        k: int,
+        p: float,
+        need_x: bool,
+        need_y: bool,
+        check: bool,
+        frame: Frame | None,
+        device: torch.device,
     ) -> None:
-        self.p, self.need, self.check = p, (need_x, need_y), check
+        self.p, self.need, self.check, self.frame = p, (need_x, need_y), check, frame
+        self._generator = torch.Generator(device)
         self.report = torch.zeros(2, device=device)
         """With `check`: the largest coordinate (not finite where a point is not), and how far the directions are from
         length 1."""
         # side by side, so that one pass looks at both
         self.points = torch.zeros(2, n, d, device=device)
         self.x, self.y = self.points
-        self.u = torch.zeros(d, k, device=device)
+        self.u = torch.zeros(k, d, device=device).t()
         self._sizes = [1, k, *(n * d if need else 0 for need in self.need)]
         # all results in one buffer, so that one copy takes them out
         self._out = torch.zeros(sum(self._sizes), device=device)
@@ -227,10 +243,14 @@ class SlicedGraph:
                 self._run()
         torch.cuda.synchronize(device)
         self._graph = torch.cuda.CUDAGraph()
+        if frame is not None:
+            self._graph.register_generator_state(self._generator)
         with torch.cuda.graph(self._graph):
             self._run()
 
     def _run(self) -> None:
+        if self.frame is not None:
+            draw_into(self.u, self.frame, normals_on_device(self._generator))
         across = self.u.t()
         if self.check:
             torch.amax(self.points.abs(), (0, 1, 2), out=self.report[0])
@@ -246,13 +266,15 @@ class SlicedGraph:
                 torch.mm((slope * factor).t(), across, out=grad)
 
     def __call__(
-        self, x: torch.Tensor, y: torch.Tensor, directions: torch.Tensor
+        self, x: torch.Tensor, y: torch.Tensor, directions: torch.Tensor | int
     ) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor | None]]:
-        """(value, costs of the slices, gradients where asked for)."""
+        """(value, costs of the slices, gradients where asked for), along directions given, or drawn from a seed."""
         self.x.copy_(x)
         self.y.copy_(y)
+        if isinstance(directions, int):
+            seed_device(self._generator, directions)
         # the same tensor, unchanged since, need not be copied again
-        if self._seen is None or self._seen[0]() is not directions or self._seen[1] != directions._version:
+        elif self._seen is None or self._seen[0]() is not directions or self._seen[1] != directions._version:
             self.u.copy_(directions)
             self._seen = (weakref.ref(directions), directions._version)
             if self.check:
@@ -275,19 +297,22 @@ class SlicedGraph:
         return held and off <= UNIT_SLACK
 
 
-_recorded: OrderedDict[tuple[int, int, int, float, bool, bool, bool, int], SlicedGraph] = OrderedDict()
+_recorded: OrderedDict[tuple[int, int, int, float, bool, bool, bool, Frame | None, int], SlicedGraph] = OrderedDict()
 
 
-def graph_for(x: torch.Tensor, k: int, p: float, need_x: bool, need_y: bool, check: bool) -> SlicedGraph | None:
+def graph_for(
+    x: torch.Tensor, k: int, p: float, need_x: bool, need_y: bool, check: bool, frame: Frame | None
+) -> SlicedGraph | None:
     """The recorded distance for points like `x`, or None where they are too many or somebody else is recording."""
     n, d = x.shape
-    if n > GRAPH_POINTS or n * k > GRAPH_ENTRIES or torch.cuda.is_current_stream_capturing():
+    held = max(n, d if frame else 0) * k
+    if n > GRAPH_POINTS or held > GRAPH_ENTRIES or torch.cuda.is_current_stream_capturing():
         return None
-    key = (n, d, k, float(p), need_x, need_y, check, x.device.index or 0)
+    key = (n, d, k, float(p), need_x, need_y, check, frame, x.device.index or 0)
     if key not in _recorded:
         if len(_recorded) >= _GRAPHS:
             _recorded.popitem(last=False)
         with torch.cuda.device(x.device):
-            _recorded[key] = SlicedGraph(n, d, k, p, need_x, need_y, check, x.device)
+            _recorded[key] = SlicedGraph(n, d, k, p, need_x, need_y, check, frame, x.device)
     _recorded.move_to_end(key)
     return _recorded[key]

@@ -41,7 +41,7 @@ def transport(
             spent = "–" if row.seconds is None else f"{1e3 * row.seconds:10.3f} ms"
             single = "" if row.single is None else f"  called alone {1e3 * row.single:10.3f} ms"
             error = "" if row.error is None else f"  marginal error {row.error:.1e}"
-            typer.echo(f"{row.job:<11} n = {row.n:<7} {row.who:<14} {spent}{single}{error}  {row.note}".rstrip())
+            typer.echo(f"{row.job:<21} n = {row.n:<7} {row.who:<14} {spent}{single}{error}  {row.note}".rstrip())
 
     found = measure(numbers, where, tuple(jobs.split(",")), share, say)
     if out is not None:
@@ -65,13 +65,13 @@ def _print_ratios(found: dict[str, Any]) -> None:
         words += ["| without autograd:", *direct] if direct else []
         if "over_the_floor" in ratio:
             words.append(f"({ratio['over_the_floor']:.2f} of the floor)")
-        typer.echo(f"{ratio['job']:<11} n = {ratio['n']:<7} " + "  ".join(words))
+        typer.echo(f"{ratio['job']:<21} n = {ratio['n']:<7} " + "  ".join(words))
     typer.echo(
         "\nWith checks (and directions given), one at a time, each waited for; how many times faster than the peer:"
     )
     for ratio in found["ratios"]:
         words = [f"{_peer(k)} {v:.2f}×" for k, v in ratio.items() if k.startswith("checked_times")]
-        typer.echo(f"{ratio['job']:<11} n = {ratio['n']:<7} " + "  ".join(words))
+        typer.echo(f"{ratio['job']:<21} n = {ratio['n']:<7} " + "  ".join(words))
 
 
 def _peer(name: str) -> str:
