@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from privot.errors import ConvergenceError, DataError, UsageError
 from privot.transport import _sliced, draw_directions, exact, max_sliced, sliced, wasserstein_1d
-from privot.transport.device_directions import REFLECTIONS, _frames, _inverse, draw_on_device
+from privot.transport.device_directions import REFLECTIONS, _frames, _inverse, _normals_on_cpu, draw_on_device
 from privot.transport.slice_directions import fresh_seed
 
 rng = np.random.default_rng(1)
@@ -200,6 +200,17 @@ def test_frames_drawn_on_the_device_follow_haars_law() -> None:
             gap = (levels + 1) / 2 - torch.arange(1, len(U) + 1, dtype=wide) / len(U)
             assert float(gap.abs().max()) < 2.2 / len(U) ** 0.5
     assert abs(float(torch.linalg.det(U).mean())) < 4 / len(U) ** 0.5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_numbers_that_frames_are_made_of_are_independent_and_gaussian(dtype: torch.dtype) -> None:
+    z = _normals_on_cpu(1 << 127, dtype)(1, 3, 66_667).flatten().double()
+    levels = (torch.special.ndtr(torch.sort(z).values) * len(z)).round()
+    assert float((levels - torch.arange(len(z))).abs().max()) < 2.2 * len(z) ** 0.5
+    for apart in (1, len(z) // 2, (len(z) + 1) // 2):
+        for power in (1, 2):
+            left, right = z[:-apart] ** power, z[apart:] ** power
+            assert abs(float(torch.corrcoef(torch.stack((left, right)))[0, 1])) < 4.5 / len(left) ** 0.5
 
 
 @pytest.mark.parametrize("width", [1, 5, 200, 260])
