@@ -13,7 +13,8 @@ import pytest
 
 from privot.cli import run
 from privot.cli.running.demo_runs import demonstration, invented_clinics
-from privot.cli.running.demo_runs.demonstration import DemoAnswer, demonstrate
+from privot.cli.running.demo_runs.demo_page import DemoAnswer
+from privot.cli.running.demo_runs.demonstration import demonstrate
 from privot.evaluation.classifiers import CLASSIFIERS
 
 pytestmark = pytest.mark.slow

@@ -8,6 +8,7 @@ laws of ℓ are those of another accountant, on pairs that dominate.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -261,6 +262,22 @@ def test_a_reservation_pays_for_itself_whatever_others_reserved(where: str, ledg
         before = left()
         reserve(f"job a free{number}", f"free{number}")
         assert left() < before
+
+
+def test_a_budget_in_memory_refuses_in_the_words_of_a_ledger(ledger: Ledger, data: str) -> None:
+    kept = MemoryBudget(EPSILON, DELTA, ADD, None)
+    said = []
+    for charge in (
+        lambda event, purpose: ledger.charge(data, event, purpose),
+        lambda event, purpose: kept.charge(event, purpose, None),
+    ):
+        charge(gaussian_of(0.2), "first")
+        with pytest.raises(BudgetError) as refused:
+            charge(gaussian_of(0.2), "second")
+        assert "entry" in str(refused.value)
+        # the label of the data set, and the number and moment of the charge, are each budget's own
+        said.append(re.sub(r"data set '[^']*'|entry \d+|of \d{4}-\S+", "", str(refused.value)))
+    assert said[0] == said[1]
 
 
 def test_a_job_that_cannot_be_finished_reserves_nothing(ledger: Ledger, data: str) -> None:

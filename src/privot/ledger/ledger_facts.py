@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 from privot.common.html_facts import html_facts
 from privot.common.privacy_unit import RECORD
 from privot.errors import PrivotError
-
-if TYPE_CHECKING:
-    from privot.ledger.ledger import Ledger
-
+from privot.guarantee import Guarantee
+from privot.ledger.ledger_rows import Budget, Entry
 
 OVER = (
     "what was charged fits the budget no longer, counted for whoever chose each release by the last one: earlier "
@@ -28,7 +27,32 @@ def listed_kind(entry: Mapping[str, Any]) -> str:
     return f"{kind}, of what is reserved" if entry["reserved"] else kind
 
 
-def ledger_html(ledger: Ledger) -> str:
+class ReadLedger(Protocol):
+    """What a ledger answers about itself."""
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
+        ...
+
+    def datasets(self) -> Sequence[Budget]:
+        """The data sets it guards."""
+        ...
+
+    def spent(self, fingerprint: str) -> Guarantee | None:
+        """What was charged, in all."""
+        ...
+
+    def entries(self, fingerprint: str) -> Sequence[Entry]:
+        """The charges."""
+        ...
+
+    def remaining(self, fingerprint: str) -> float:
+        """The ε that is left for one more release."""
+        ...
+
+
+def ledger_html(ledger: ReadLedger) -> str:
     """Every data set of `ledger` with its budget, what is spent and left, and its charges; fingerprints stay out.
 
     A ledger that cannot be read says so in place of its facts: a display is no place for an error.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -187,3 +188,74 @@ class FittedRelated:
 
 
 Fitted = FittedGenerator | FittedTable | FittedRelated
+
+
+class FittedSynthesizer(Protocol):
+    """A `Synthesizer` after its fit, as whoever writes what it draws sees it."""
+
+    @property
+    def codec(self) -> Any:
+        """The codec of its tables, None for vectors and images."""
+        ...
+
+    @property
+    def shape(self) -> Any:
+        """The shape of an image, None where the records are none."""
+        ...
+
+    @property
+    def low(self) -> Any:
+        """The lower end of the range of the records."""
+        ...
+
+    @property
+    def high(self) -> Any:
+        """The upper end."""
+        ...
+
+    @property
+    def class_names(self) -> Any:
+        """The names of the classes, if they have any."""
+        ...
+
+    @property
+    def design_(self) -> Any:
+        """What was decided before anything was paid."""
+        ...
+
+    @property
+    def release_(self) -> Any:
+        """The first release."""
+        ...
+
+    @property
+    def model_(self) -> Any:
+        """The fitted model of tables."""
+        ...
+
+    @property
+    def generator_(self) -> Generator:
+        """The trained generator."""
+        ...
+
+    @property
+    def labeller_(self) -> Labeller | None:
+        """The classifier that labels samples, if it was paid for."""
+        ...
+
+    def sample(
+        self,
+        n: int,
+        labels: Any = None,
+        seed: int | None = None,
+        *,
+        where: Where | None = None,
+        frame: str | None = None,
+        joined: float = 0.0,
+    ) -> Any:
+        """`n` synthetic records and their labels."""
+        ...
+
+    def save(self, folder: str | Path) -> None:
+        """Write all that sampling needs."""
+        ...

@@ -23,7 +23,8 @@ from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
 from privot.kinds.related_records import RelatedTables
 from privot.ledger.ledger_rows import BUDGET, CHARGE, RESERVE, Row, canonical, charge_body, charged, now
-from privot.ledger.tally import Draws, MarkedCharges, Offer, offered, stated
+from privot.ledger.refusal import refusal
+from privot.ledger.tally import Draws, MarkedCharges, Offer, offered
 from privot.partitions.source import PartitionedSource
 
 if TYPE_CHECKING:
@@ -90,10 +91,7 @@ class MemoryBudget:
             raise BudgetError("A forked process cannot share a budget kept in memory: give the vault a ledger.")
         offer = offered(self._rows, _UNNAMED, event, purpose, draws)
         if not offer.fits:
-            raise BudgetError(
-                f"The budget refuses {stated(purpose)!r}: with it ε would be {offer.total:.6g} at δ = {self.delta:g} "
-                f"({offer.budget.relation}), above the budget of ε = {self.epsilon:g}."
-            )
+            raise refusal(offer, event, purpose)
         return offer
 
     def _add(self, kind: str, body: str, note: str) -> None:

@@ -4,15 +4,12 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from privot_lab.studies.study_run import StudyRun
+from typing import Any, Literal
 
 Mode = Literal["quick", "full"]
 MODES: tuple[Mode, ...] = ("quick", "full")
@@ -96,11 +93,6 @@ class Study:
     def needed(self, mode: Mode) -> tuple[str, ...]:
         """The data sets that a mode reads."""
         return self.needs if mode == "full" else self.quick_needs
-
-    def compute(self, run: StudyRun, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The results as plain JSON types, `findings` among them."""
-        computed: Callable[..., dict[str, Any]] = import_module(self.module).compute
-        return computed(run, **settings)
 
     def draw(self, found: Mapping[str, Any], out: Path) -> list[Path]:
         """Draw a result into the folder `out`; returns the files, whose names begin with the study's."""

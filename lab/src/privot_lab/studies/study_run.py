@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ class StudyRun:
         # a run that was cut off took what its parts took
         began, busy = time.perf_counter() - earlier[0], time.process_time() - earlier[1]
         try:
-            found = self.study.compute(self, chosen)
+            found = import_module(self.study.module).compute(self, **chosen)
         except MissingDataError as missing:
             finding = StudyFinding(self.study.title, "–", StudyVerdict.CANNOT_RUN, why=str(missing))
             found = {"findings": [finding.to_dict()]}

@@ -14,7 +14,7 @@ from privot.cli.printing import browser
 from privot.cli.printing.printed_answer import print_json
 
 if TYPE_CHECKING:
-    from privot.cli.running.demo_runs.demonstration import DemoAnswer
+    from privot.cli.running.demo_runs.demo_page import DemoAnswer
 
 
 def demo(

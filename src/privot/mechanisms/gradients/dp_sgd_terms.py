@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from privot.accounting.accountants.running_accountant import RunningAccountant
 from privot.accounting.events import Event, Gaussian, Sampled
@@ -15,15 +15,40 @@ from privot.mechanisms.gradients.clipped_sums import MAX_SAMPLE, norm_rounding, 
 from privot.mechanisms.mechanism import Facts
 from privot.noise.adding import grid_of
 
-if TYPE_CHECKING:
-    from privot.mechanisms.gradients.dp_sgd import ClippedGradients
-    from privot.mechanisms.unproven.published_gradients import PublishedGradients
-
 LEFT_OUT = 8
 """Gradients with one record left out that the published variant compares, pair by pair, at every step."""
 
 
-def check_fields(mechanism: ClippedGradients | PublishedGradients) -> None:
+class NoisyGradients(Protocol):
+    """The fields that both mechanisms have."""
+
+    @property
+    def sigma(self) -> float:
+        """The noise, in multiples of the clipping bound."""
+        ...
+
+    @property
+    def clip_norm(self) -> float:
+        """The largest norm of a gradient."""
+        ...
+
+    @property
+    def sampling(self) -> Sampling:
+        """How the records of a step are drawn."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """How often noisy gradients are released."""
+        ...
+
+    @property
+    def witnesses(self) -> tuple[RunningAccountant, ...]:
+        """Accountants that count the same run."""
+        ...
+
+
+def check_fields(mechanism: NoisyGradients) -> None:
     """Check the fields of either mechanism, and store them in their final form."""
     set_ = object.__setattr__
     set_(mechanism, "sigma", arguments.sigma(mechanism.sigma))

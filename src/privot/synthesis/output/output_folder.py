@@ -13,6 +13,7 @@ from privot.errors import DataError, UsageError
 from privot.jobs.released_files import write_bytes
 from privot.jobs.spending import write_spent
 from privot.report.image_grid import draw_grid
+from privot.synthesis.fitted import FittedSynthesizer
 from privot.synthesis.output.html_report import write_report
 from privot.synthesis.output.image_folder import check_image_folder, write_image_folder
 from privot.synthesis.tabular import table_folder as tables
@@ -23,8 +24,6 @@ from privot.transport.slice_directions import fresh_seed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from privot.synthesis.synthesizer import Synthesizer
 
 SYNTHETIC = "synthetic.npz"
 _JUDGED = 10_000
@@ -60,7 +59,7 @@ def write_samples(path: Path, x: Any, y: Any, shape: Any, class_names: Any = Non
 
 
 def write_drawn(
-    synthesizer: Synthesizer,
+    synthesizer: FittedSynthesizer,
     path: Path,
     n: int,
     seed: int | None,
@@ -101,7 +100,7 @@ def write_drawn(
 
 
 def write_folder(
-    synthesizer: Synthesizer,
+    synthesizer: FittedSynthesizer,
     folder: Path,
     samples: int,
     seed: int | None,
@@ -140,7 +139,7 @@ def write_folder(
     return rows
 
 
-def _write_grid(synthesizer: Synthesizer, folder: Path, seed: int | None) -> None:
+def _write_grid(synthesizer: FittedSynthesizer, folder: Path, seed: int | None) -> None:
     if synthesizer.shape is None:
         return
     classes = synthesizer.generator_.classes
@@ -150,7 +149,7 @@ def _write_grid(synthesizer: Synthesizer, folder: Path, seed: int | None) -> Non
     write_bytes(folder / "grid.png", draw_grid(unit, synthesizer.shape))
 
 
-def _of_each_class(synthesizer: Synthesizer, wanted: NDArray[np.int64], seed: int | None) -> NDArray[Any]:
+def _of_each_class(synthesizer: FittedSynthesizer, wanted: NDArray[np.int64], seed: int | None) -> NDArray[Any]:
     """Samples of the classes `wanted`; blank ones where a labeller finds too few, for all is paid by now."""
     if synthesizer.generator_.shows_class or synthesizer.labeller_ is None:
         images: NDArray[Any] = synthesizer.sample(len(wanted), labels=wanted, seed=seed)[0]

@@ -6,25 +6,41 @@ is missing. All of it is post-processing of what was released, by public stateme
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.tables.columns import Column
 from privot.tables.constraints.checking import narrowed, ordered_pairs, value_number
-from privot.tables.constraints.stated import Constant, EmptyUnless, Function, Key
+from privot.tables.constraints.stated import Constant, Constraint, EmptyUnless, Function, Key
 from privot.tables.table import Table
-
-if TYPE_CHECKING:
-    from privot.tables.schema import Schema
 
 Floats = NDArray[np.float64]
 Numbers = Mapping[str, Floats]
 _PASSES = 8
 _DIGITS = 16
+
+
+class Constrained(Protocol):
+    """What is asked of a schema here."""
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """The columns that are learned."""
+        ...
+
+    @property
+    def constraints(self) -> Sequence[Constraint]:
+        """How columns belong together."""
+        ...
+
+    @property
+    def output_names(self) -> Sequence[str]:
+        """The names of all columns in the order in which they are written."""
+        ...
 
 
 @dataclass
@@ -78,7 +94,7 @@ class Support:
 class Rules:
     """The constraints of a schema, ready to be asked what a column may be beside others that are drawn already."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Constrained) -> None:
         self.columns = {column.name: column for column in schema.columns}
         constraints = schema.constraints
         self.pairs = ordered_pairs(constraints)
@@ -161,7 +177,7 @@ class Rules:
         return np.array([*found, np.nan])
 
 
-def settle(schema: Schema, numbers: dict[str, Floats]) -> dict[str, Floats]:
+def settle(schema: Constrained, numbers: dict[str, Floats]) -> dict[str, Floats]:
     """The same rows with every constraint kept exactly: what rounding to a column's decimals undid is put right.
 
     Functions are applied, values that must be empty are emptied, and of two columns out of order the later one is
@@ -217,7 +233,7 @@ def _looked_up(values: Floats, places: Floats) -> Floats:
     return out
 
 
-def with_generated(table: Table, schema: Schema, rng: np.random.Generator) -> Table:
+def with_generated(table: Table, schema: Constrained, rng: np.random.Generator) -> Table:
     """The table with the columns that are made and not learned: keys first, constants last."""
     made: dict[str, Any] = {}
     for c in schema.constraints:

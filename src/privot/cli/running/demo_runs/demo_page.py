@@ -1,15 +1,36 @@
-"""The page that `privot demo` ends with: the whole story on one page, with links to the pages of its releases."""
+"""What `privot demo` ends with: an answer, and the whole story on one page with links to the pages of its releases."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from privot.cli.running.demo_runs.demonstration import DemoAnswer
+    from privot.audit.attacks.membership import Membership
+    from privot.audit.findings import Findings
+    from privot.federation import SketchComparison
+    from privot.guarantee import Guarantee
     from privot.report.html_page import Card, Section
 
 REPORT = "report.html"
+
+
+@dataclass
+class DemoAnswer:
+    """What the demonstration ends with."""
+
+    out: Path
+    comparison: SketchComparison | None = None
+    table: dict[str, Any] = field(default_factory=dict)
+    digits: dict[str, Any] = field(default_factory=dict)
+    findings: Findings = field(default_factory=list)
+    membership: list[Membership] = field(default_factory=list)
+    refused: str | None = None
+    spent: dict[str, Guarantee] = field(default_factory=dict)
+    """What each ledger holds in all, by the name of its data set."""
+    rows: int = 0
+    report: Path | None = None
 
 
 def write_demo_page(answer: DemoAnswer, epsilon: float, delta: float) -> Path:

@@ -7,17 +7,14 @@ one new folder.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privot.cli.running.demo_runs import invented_clinics as clinics
+from privot.cli.running.demo_runs.demo_page import DemoAnswer
 
 if TYPE_CHECKING:
-    from privot.audit.attacks.membership import Membership
-    from privot.audit.findings import Findings
-    from privot.federation import SketchComparison
-    from privot.guarantee import Guarantee
     from privot.ledger import Ledger
     from privot.tables import TableCodec
     from privot.vault import Vault
@@ -31,23 +28,6 @@ ADJACENCY = "add-remove"
 SAMPLES = 5000
 CANDIDATES, ATTACK_STEPS, RUNS, TRIALS = 300, 150, 100, 200_000
 """A short audit: records of its own, steps of training on them, runs of the mechanism, trials of its noise."""
-
-
-@dataclass
-class DemoAnswer:
-    """What the demonstration ends with."""
-
-    out: Path
-    comparison: SketchComparison | None = None
-    table: dict[str, Any] = field(default_factory=dict)
-    digits: dict[str, Any] = field(default_factory=dict)
-    findings: Findings = field(default_factory=list)
-    membership: list[Membership] = field(default_factory=list)
-    refused: str | None = None
-    spent: dict[str, Guarantee] = field(default_factory=dict)
-    """What each ledger holds in all, by the name of its data set."""
-    rows: int = 0
-    report: Path | None = None
 
 
 def demonstrate(out: Path, epsilon: float, delta: float, steps: int | None, tell: Tell, quiet: bool) -> DemoAnswer:
