@@ -27,6 +27,7 @@ Figures = Mapping[str, list[str]]
 IMAGES = "images"
 """The folder of figures, beside the pages."""
 UNJUDGED = "too short to judge"
+WRITTEN = "<!-- Written by `privot study pages`; do not edit. -->"
 """What a quick run says of a claim about long training, in place of a verdict."""
 
 
@@ -106,7 +107,7 @@ def figures_in(folder: Path) -> dict[str, list[str]]:
 
 def paper_page(paper: Paper, kept: Mapping[str, Kept], figures: Figures | None = None) -> str:
     """The page of one paper: its items first, then one section per study."""
-    lines = [f"# {paper.citation}", "", "Published beside ours. Written by `privot study pages`; do not edit.", ""]
+    lines = [f"# {paper.citation}", "", WRITTEN, "", "Published beside ours.", ""]
     lines += ["## All items", "", *_items_lines([item for item in ITEMS if item.paper is paper], kept, "")]
     for study in STUDIES:
         if study.paper is paper:
@@ -119,7 +120,9 @@ def items_page(kept: Mapping[str, Kept]) -> str:
     lines = [
         "# Every published item, and what came of it",
         "",
-        "Written by `privot study pages`; do not edit. Data sets are open, and nothing here protects anybody.",
+        WRITTEN,
+        "",
+        "Data sets are open, and nothing here protects anybody.",
         "",
         "    privot study list",
         "    privot study run all --quick --data DIR",
