@@ -9,6 +9,7 @@ import pytest
 from privot.cli import run
 
 
+@pytest.mark.slow
 def test_bench_transport_measures_all_libraries_and_draws(capsys, tmp_path):
     assert run(["bench", "transport", "--sizes", "20", "--device", "cpu", "--out", str(tmp_path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

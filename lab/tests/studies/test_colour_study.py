@@ -82,6 +82,7 @@ def test_the_wide_network_has_a_million_weights_and_refuses_bad_input() -> None:
         wide_score(x[:5], y[:5], x, y, shape=(8, 8, 3))
 
 
+@pytest.mark.slow
 def test_classifiers_learn_from_joined_samples_that_another_encoder_labels(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
