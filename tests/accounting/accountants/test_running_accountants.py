@@ -80,6 +80,7 @@ def test_renyi_is_dp_accountings_rdp_on_the_same_orders(history):
     assert ours.epsilon(1e-6) == pytest.approx(theirs.get_epsilon(1e-6), abs=1e-6)
 
 
+@pytest.mark.gate(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("history", [[(4.0, 0.1, 50)], [(2.0, 0.05, 10)]])
 def test_privacy_losses_are_dp_accountings_pld(history):

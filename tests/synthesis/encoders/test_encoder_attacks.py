@@ -213,6 +213,7 @@ class Draws:
         return pick([None, 1, 1, 2, -1, 0.3, 1e-5, 1e300, True, "float32", ROWS, 2**62])
 
 
+@pytest.mark.gate(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_programs_keep_their_rows_apart(seed: int) -> None:
     """Operators of the list in any order, with any arguments: refused, or a row is the same in any company."""
