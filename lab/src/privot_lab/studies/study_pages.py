@@ -27,8 +27,8 @@ Figures = Mapping[str, list[str]]
 IMAGES = "images"
 """The folder of figures, beside the pages."""
 UNJUDGED = "too short to judge"
-WRITTEN = "<!-- Written by `privot study pages`; do not edit. -->"
 """What a quick run says of a claim about long training, in place of a verdict."""
+WRITTEN = "<!-- Written by `privot study pages`; do not edit. -->"
 
 
 def results_in(folder: Path) -> dict[str, dict[Mode, dict[str, Any]]]:
