@@ -18,7 +18,7 @@ from privot.errors import BudgetError, DataError, UsageError
 from privot.ledger import Ledger, sqlite_store
 from privot.ledger.anchor import Anchor
 
-CHARGES = int(os.environ.get("PRIVOT_LEDGER_CHARGES", "150"))
+CHARGES = int(os.environ.get("PRIVOT_LEDGER_CHARGES", "60"))
 """Charges each of the two processes must see acknowledged; 1,000 for the evidence."""
 
 
