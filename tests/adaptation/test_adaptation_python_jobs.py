@@ -90,6 +90,7 @@ def test_fit_called_again_after_a_kill_continues_and_pays_once(method: str, tmp_
 
 
 # the stand-in's stages: generator 40 steps, first network 40, check 20, members 40 and 80
+@pytest.mark.gate(1)
 @pytest.mark.parametrize(
     ("method", "steps"),
     [("embedding", (30,)), pytest.param("stand-in", (20, 60, 90, 130, 200), marks=pytest.mark.slow)],

@@ -186,6 +186,7 @@ def test_kept_sums_of_other_rows_of_the_units_are_not_used(tmp_path: Path) -> No
     assert np.array_equal(found[0], found[2])
 
 
+@pytest.mark.full("sums of chosen rows on workers: the gate runs them on local ones, and Dask on sums of all rows")
 @pytest.mark.slow
 def test_dask_chooses_what_one_process_does(tmp_path: Path) -> None:
     pytest.importorskip("distributed")

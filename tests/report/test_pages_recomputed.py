@@ -273,7 +273,7 @@ def check_page(html: str, counted: list[Counted], beside: bool) -> None:
             assert bar.split(": ", 1)[1] == f"{100 * abs(shares[0]):.1f} %{told}"
 
 
-@pytest.mark.gate(16)
+@pytest.mark.gate(8)
 @pytest.mark.parametrize("seed", [*range(6), *(pytest.param(s, marks=pytest.mark.slow) for s in range(6, 200))])
 def test_every_figure_is_what_the_files_say(seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     schema, made, real = made_up(seed)

@@ -33,6 +33,7 @@ def test_killed_streams_charge_all_their_blocks_and_never_more(tmp_path: Path) -
         assert 40 - 5 * job["kills"] <= job["steps"] <= 40
 
 
+@pytest.mark.gate(1)
 @pytest.mark.kills
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 @pytest.mark.parametrize("kind", ["arrays", "table"])
