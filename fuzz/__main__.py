@@ -13,14 +13,17 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from fuzz import files, folders, judging, kit, messages, options, running, texts
+from fuzz import files, folders, frames, judging, kit, messages, options, places, running, signals, texts
 from fuzz.case import Case
 
 # read when the libraries start, which is later
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
 
-SHARES = {"options": 0.35, "files": 0.2, "folders": 0.15, "messages": 0.1, "texts": 0.2}
+SHARES = {
+    "options": 0.3, "files": 0.18, "folders": 0.14, "messages": 0.1,
+    "texts": 0.14, "frames": 0.06, "places": 0.04, "signals": 0.04,
+}  # fmt: skip
 
 
 def main() -> int:
@@ -58,6 +61,9 @@ def chosen(seed: int, count: int, only: list[str], bombs: float) -> list[Case]:
         "folders": lambda number: folders.case(seed, number, bombs),
         "messages": lambda number: messages.case(seed, number, bombs),
         "texts": lambda number: texts.case(seed, number),
+        "frames": lambda number: frames.case(seed, number),
+        "places": lambda number: places.case(seed, number),
+        "signals": lambda number: signals.case(seed, number),
     }
     found = []
     for kind, make in makers.items():

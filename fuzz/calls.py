@@ -1,14 +1,14 @@
 """What a case calls where there is no command for it: messages between organisations, read as a peer reads them."""
 
-# ruff: noqa: E501 — values are easier to read in long lines
-
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from fuzz.frames import read_frame
+from fuzz.places import placed
+from fuzz.signals import struck
 from privot.errors import PrivotError
 
 
@@ -69,40 +69,6 @@ def check_query(path: str, dialect: str) -> None:
     checked_query(Path(path).read_text(), dialect)
 
 
-def read_frame(seed: str) -> None:
-    """A table of a program, of any kind, as a vault takes it."""
-    from random import Random
-
-    import numpy as np
-    import pyarrow as pa
-
-    from privot import Vault
-    from privot.tables import Column, Schema
-
-    values: list[Any] = [
-        [1, 2, 3, 4], ["1", "?", "", "x"], [None, None, 1, 2], [True, False, None, True], [1.5, float("nan"), 1e300, -0.0],
-        ["2020-01-01", "x", "", None], [b"a", b"", None, b"c"], [[1], [2], [], None], [10**20, 1, 2, 3],
-    ]  # fmt: skip
-    random = Random(seed)  # noqa: S311
-    column = random.choice(values)
-    tables: list[Callable[[], Any]] = [
-        lambda: None, lambda: 7, lambda: iter([1]), lambda: [1, 2], lambda: {"a": column}, lambda: np.zeros(3),
-        lambda: pa.table({"a": column}), lambda: pa.array(column), lambda: pa.table({"a": column}).to_reader(),
-        lambda: pa.table({"a": pa.DictionaryArray.from_arrays(pa.array([0, 5, -1], pa.int32()), ["x", "y"], safe=False)}),
-        lambda: pa.table({"a": pa.array(["x", "y", None]).dictionary_encode()}),
-    ]  # fmt: skip
-    try:
-        table = random.choice(tables)()
-    except (pa.ArrowException, OverflowError):
-        # Arrow itself does not take it
-        return
-    kinds = [
-        Column("a", "integer", 0, 9, missing=True), Column("a", "categorical", categories=("x", "y"), unknown="other"),
-        Column("a", "date", "2020-01-01", "2021-01-01", missing=True), Column("a", "boolean", missing=True),
-    ]  # fmt: skip
-    Vault.open(table, Schema((random.choice(kinds),)), adjacency="add-remove", budget=(1.0, 1e-5))
-
-
 def closed_pipe(*arguments: str) -> None:
     """A command whose reader goes away: it ends quietly."""
     import sys
@@ -125,6 +91,8 @@ CALLS: dict[str, Callable[..., None]] = {
     "@query": check_query,
     "@frame": read_frame,
     "@closed": closed_pipe,
+    "@placed": placed,
+    "@struck": struck,
     "@request": read_request,
     "@handle": handle,
     "@desk": open_desk,

@@ -39,7 +39,7 @@ def faults(outcome: Outcome) -> list[str]:
         found.append("the sentence is longer than 1,000 characters")
     if SENTINEL in err:
         found.append("the sentence quotes a record")
-    if "--json" in case.arguments and code >= 0:
+    if "--json" in case.arguments and code >= 0 and not case.arguments[0].startswith("@"):
         found += _json_faults(outcome)
     if outcome.written:
         found.append("wrote elsewhere: " + outcome.written.splitlines()[0][:160])

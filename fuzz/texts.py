@@ -1,4 +1,4 @@
-"""Cases of texts that are parsed: definitions in SQL, dictionaries, formats of dates, queries, frames, closed pipes."""
+"""Cases of texts that are parsed: definitions in SQL, dictionaries, formats of dates, queries, closed pipes."""
 
 # ruff: noqa: E501, SIM905 — lists of words are easier to read in long lines
 
@@ -132,11 +132,7 @@ def _closed(random: Random, folder: Path) -> list[str]:
     ]
 
 
-def _frame(random: Random, folder: Path) -> list[str]:
-    return ["@frame", str(random.randrange(10**6))]
-
-
-KINDS = (_definition, _dictionary, _date_format, _query, _frame, _closed)
+KINDS = (_definition, _dictionary, _date_format, _query, _closed)
 
 
 def case(seed: int, number: int) -> Case:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,32 @@ def test_an_interrupt_says_what_each_ledger_was_charged(data: Path, tmp_path: Pa
     found = warm.run(["-c", code, "demo"], cwd=tmp_path)
     told = f"charged once to {tmp_path / 'a'} and 2 times to {tmp_path / 'b'}; the budget in {tmp_path / 'a'} is set"
     assert found.stderr.startswith(f"privot: Interrupted: {told}; ")
+
+
+def test_a_failure_after_the_charge_says_what_was_paid_and_how_to_go_on(
+    data: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=20", "--samples", "50"]
+    going = f"charged once to {data}.ledger, and what is kept of it goes on with: privot synth --resume --out {out}"
+    with open("/dev/full", "w") as full, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", full)
+        assert run([*words, "--json", "--out", str(out)]) == 3
+        with suppress(OSError):
+            full.close()
+    assert capsys.readouterr().err.endswith(f"No space left on device; {going}.\n")
+    assert run([*again(going), "--json"]) == 0
+    capsys.readouterr()
+
+    # what nobody foresaw, of another job
+    def fail(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("privot.synthesis.output.output_folder.write_folder", fail)
+        assert run([*words, "--ledger", str(tmp_path / "b.ledger"), "--out", str(tmp_path / "b")]) == 1
+    assert "report it; charged once to " in capsys.readouterr().err
+    assert [charges(tmp_path / name) for name in ("data.npz.ledger", "b.ledger")] == [1, 1]
 
 
 def test_an_interrupt_within_code_that_is_made_from_text_ends_with_130(tmp_path: Path) -> None:

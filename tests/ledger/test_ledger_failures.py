@@ -265,3 +265,19 @@ def test_without_rights(filled: Path, folder: int, file: int, key: int, says: li
 def test_limits_are_back(ledger: Ledger, data: str) -> None:
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
     assert ledger.set_budget(data, 1.0, DELTA, ADD, "clinic").id == 2
+
+
+def test_a_ledger_that_could_not_be_made_leaves_no_file_behind(tmp_path: Path) -> None:
+    """A disk that is full while it is made: once there is room the same name serves."""
+    code = (
+        "import resource, signal, sys\n"
+        "from privot import Ledger\n"
+        "from privot.errors import PrivotError\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))\n"
+        "try: Ledger.create('a.ledger')\n"
+        "except PrivotError as error: print(error)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert "could not be written" in found.stdout, found.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -35,7 +35,6 @@ OWN = {
     "synthesis/tabular/table_design.py": "json.loads of what json.dumps just wrote",
     "ledger/ledger.py": "a method of that name",
     "jobs/job.py": "a method of that name",
-    "jobs/tensor_files.py": "json.loads of the header that safetensors just wrote",
     "vault/vault_openers.py": "a method of that name",
     "cli/partitioned_input.py": "a method of that name",
     "partitions/kept_sums.py": "pickle.loads of what was sealed under the job's own key",

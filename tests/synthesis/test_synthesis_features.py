@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
+import pickle
 import tracemalloc
+import weakref
 from fractions import Fraction
 from typing import Any
 
@@ -19,7 +22,7 @@ from privot.errors import DataError, UsageError
 from privot.synthesis.neural.features import fourier
 from privot.synthesis.neural.features.class_means import class_means
 from privot.synthesis.neural.features.filters import Filtered
-from privot.synthesis.neural.features.fourier import Fourier, Stack, feature_map
+from privot.synthesis.neural.features.fourier import Fourier, Stack, feature_map, ready_to_train
 from privot.transport.slice_directions import draw_directions
 
 ANY = st.floats(allow_nan=False, allow_infinity=False)
@@ -292,3 +295,29 @@ def test_frequencies_of_many_columns_are_drawn_in_place(monkeypatch: pytest.Monk
     # three copies more took 1.2 GB for 100,000 columns
     assert peak < 0.1 * drawn.nbytes
     np.testing.assert_array_equal(drawn, np.ldexp(np.rint(np.ldexp(turns, bits)), -bits))
+
+
+def test_a_map_that_is_sent_to_a_worker_has_its_very_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    features = Fourier(5, 4, [1.0], seed=3)
+    rows = torch.rand(6, 5, dtype=torch.float64)
+    wanted, content = features.features(rows), pickle.dumps(features)
+    # where another library draws another matrix
+    monkeypatch.setattr(fourier, "_drawn", lambda *_: np.zeros((5, 4)))
+    received = pickle.loads(content)
+    assert torch.equal(received.features(rows), wanted)
+    assert received.exact_bytes() != features.exact_bytes()
+    assert not Fourier(5, 4, [1.0], seed=3)._turns.any()
+
+
+def test_training_holds_the_matrix_in_float32_alone() -> None:
+    features = Fourier(50, 40, [1.0], seed=3)
+    exact = weakref.ref(features._turns)
+    rows = torch.rand(6, 50)
+    before = features.features(rows)
+    ready_to_train(features, torch.device("cpu"))
+    gc.collect()
+    assert exact() is None
+    assert torch.equal(features.features(rows), before)
+    assert features._kept[rows.device, torch.float32][0].dtype is torch.float32
+    # and whoever asks for it again has the same
+    assert features.exact_bytes() == Fourier(50, 40, [1.0], seed=3).exact_bytes()

@@ -115,12 +115,12 @@ def _run(arguments: list[str], debug: bool) -> int:
     except OSError as error:
         if debug:
             raise
-        _say(f"{error.filename or 'A file'} cannot be used: {error.strerror or error}.")
+        _say(f"{error.filename or 'A file'} cannot be used: {error.strerror or error}{_paid(arguments)}.")
         return 3
     except Exception as error:
         if debug:
             raise
-        _say(unforeseen(error))
+        _say(unforeseen(error).removesuffix(".") + _paid(arguments) + ".")
         return 1
 
 
@@ -146,6 +146,13 @@ def _interrupted(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         _say("Interrupted: privot ledger show lists what was paid.")
     return 130
+
+
+def _paid(arguments: list[str]) -> str:
+    """What this run charged and how to go on, as the end of a sentence that knows nothing of it; empty for nothing."""
+    from privot.cli.printing.interrupts import charged
+
+    return charged(arguments)
 
 
 def _forget_output() -> None:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from privot.common.files import sync, write_whole
+from privot.common.files import sync, writing
 from privot.errors import DataError
 from privot.opening import parse_json, read_bytes
 from privot.opening.limits import MAX_TEXT
 
-__all__ = ["read_json", "sync", "write_bytes", "write_json"]
+__all__ = ["read_json", "sync", "write_bytes", "write_json", "write_parts"]
 
 
 def write_bytes(path: Path, content: bytes, fresh: bool = False) -> None:
     """`content` as a file for anybody to read, whole or not at all; with `fresh` it never replaces another."""
+    write_parts(path, [content], fresh)
+
+
+def write_parts(path: Path, parts: Iterable[Any], fresh: bool = False) -> None:
+    """The same for content in pieces, bytes or arrays, which need not be in memory a second time."""
     try:
-        write_whole(path, content, mode=0o644, fresh=fresh)
+        with writing(path, mode=0o644, fresh=fresh) as file:
+            for part in parts:
+                file.write(part)
     except FileExistsError:
         raise
     except OSError as error:

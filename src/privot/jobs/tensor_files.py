@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 
 from privot.errors import DataError
-from privot.jobs.released_files import write_bytes
+from privot.jobs.released_files import write_parts
 from privot.opening import parse_json
 from privot.opening.limits import Meter
 from privot.opening.plain_files import open_file
@@ -23,27 +22,34 @@ from privot.opening.plain_files import open_file
 _DIGEST = "sha256"
 MAX_HEADER = 1 << 24
 """Bytes of the header of a file of tensors."""
+_NUMBERS = {
+    "bool": "BOOL",
+    **{f"{sign}int{bits}": f"{sign or 'i'}{bits}".upper() for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
+}
+"""The format's names of the types of numbers."""
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], facts: Mapping[str, Any]) -> None:
-    """`tensors` and the JSON `facts` as one safetensors file, sealed by a digest of both."""
+    """`tensors` and the JSON `facts` as one safetensors file, sealed by a digest of both.
+
+    Written piece by piece, so that the tensors are in memory once. Equal tensors and facts make equal bytes, so that
+    two folders can be compared.
+    """
     held = {name: t.detach().to("cpu").contiguous() for name, t in tensors.items()}
     text = json.dumps(facts, sort_keys=True, allow_nan=False)
-    write_bytes(path, _ordered(save(held, metadata={"facts": text, _DIGEST: _digest(held, text)})))
-
-
-def _ordered(content: bytes) -> bytes:
-    """The same file with the entries of its metadata in order: safetensors writes them in a random one.
-
-    Equal tensors and facts then make equal bytes, so that two folders can be compared.
-    """
-    size = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + size])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    header: dict[str, Any] = {"__metadata__": {"facts": text, _DIGEST: _digest(held, text)}}
+    # the widest numbers first, so that each begins at a multiple of its width
+    names = sorted(held, key=lambda name: (-held[name].element_size(), name))
+    at = 0
+    for name in names:
+        array = held[name].numpy()
+        ends = [at, at := at + array.nbytes]
+        header[name] = {"dtype": _NUMBERS[str(array.dtype)], "shape": list(array.shape), "data_offsets": ends}
+    start = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     # tensors begin at a multiple of eight bytes
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text + content[8 + size :]
+    start += b" " * (-len(start) % 8)
+    write_parts(path, [len(start).to_bytes(8, "little"), start, *(held[name].numpy() for name in names)])
 
 
 def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -78,5 +84,5 @@ def _digest(tensors: Mapping[str, torch.Tensor], text: str) -> str:
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name].numpy())
         seal.update(f"{name} {array.dtype} {array.shape}".encode())
-        seal.update(array.tobytes())
+        seal.update(array.reshape(-1).data)
     return seal.hexdigest()

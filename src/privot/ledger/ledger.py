@@ -130,7 +130,7 @@ class Ledger:
             os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             made.append(file)
             key = Key.create(file)
-            made += [beside(file, ending) for ending in (".key", ".anchor", ".anchor.new")]
+            made += [beside(file, e) for e in (".key", ".anchor", ".anchor.new", "-wal", "-shm", "-journal")]
             store = Store(file)
             try:
                 store.keep_log()

@@ -36,6 +36,21 @@ def sentence(arguments: Sequence[str] = ()) -> str:
     return _resumed(arguments) or NOTHING_PAID
 
 
+def charged(arguments: Sequence[str]) -> str:
+    """What this process charged, and the command that goes on, as the end of another sentence; empty for nothing."""
+    from privot.cli.parsing.recalled_options import COMMANDS
+
+    found = [_written(ledger) for ledger in dict.fromkeys(row.ledger for row in written)]
+    paid = [words for words, _ in found if words]
+    if not paid:
+        return ""
+    command = next((word for word in arguments if word in COMMANDS), None)
+    out = _out(arguments)
+    if command is None or out is None or not (out / "job.json").exists():
+        return f"; charged {_listed(paid)}, and privot ledger show lists what was paid"
+    return f"; charged {_listed(paid)}, and what is kept of it goes on with: {_again(command, out)}"
+
+
 def _written(ledger: str) -> tuple[str, str]:
     """What this process charged to a ledger, and what it did to its budget, in words; empty where it did not."""
     from privot.errors import PrivotError

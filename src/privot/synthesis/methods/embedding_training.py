@@ -25,7 +25,7 @@ from privot.release import Release
 from privot.synthesis.neural.defaults.common_mean import column_scales
 from privot.synthesis.neural.defaults.problem_and_rules import Rules
 from privot.synthesis.neural.features.class_means import class_means
-from privot.synthesis.neural.features.fourier import feature_map
+from privot.synthesis.neural.features.fourier import feature_map, ready_to_train
 from privot.synthesis.neural.generator_training.distributed import ALONE, Team
 from privot.synthesis.neural.generator_training.training_state import Progress, TrainingState, generated
 from privot.synthesis.neural.generators.record_scale import RecordScale
@@ -234,6 +234,7 @@ class _Step:
         def held(array: NDArray[np.float64]) -> torch.Tensor:
             return torch.as_tensor(array, dtype=torch.float32, device=device)
 
+        ready_to_train(target.features, device)
         means, weights = held(target.means), held(target.weights / target.weights.sum())
         self._team, self._generator = team, team.together(training.generator)
         # each member is compared with the release separately, as each class is

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -91,10 +91,16 @@ class Fourier:
         """A cosine and a sine for every frequency."""
         return 2 * self.frequencies
 
-    @cached_property
+    @property
     def _turns(self) -> NDArray[np.float64]:
         """W of shape (dim, m), in turns, on its grid."""
-        return _drawn(self.dim, self.frequencies, self.bandwidths, self.seed, self.frame)
+        sent: NDArray[np.float64] | None = self.__dict__.get("_turns")
+        return _drawn(self.dim, self.frequencies, self.bandwidths, self.seed, self.frame) if sent is None else sent
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With W, to the last bit: a worker's library may draw another from the same seed. Without copies of it."""
+        held = {name: value for name, value in self.__dict__.items() if name not in ("_kept", "_angles")}
+        return {**held, "_turns": self._turns}
 
     def constants(self) -> tuple[Any, Any, Any]:
         """W, and the ends of the range."""
@@ -125,9 +131,9 @@ class Fourier:
         }
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _drawn(dim: int, frequencies: int, bandwidths: tuple[float, ...], seed: int, frame: Frame) -> NDArray[np.float64]:
-    """W of `Fourier`; cached, because a map and the map of its release are drawn from the same parameters."""
+    """W of `Fourier`, kept here alone: the maps of a design, of its job and of its release have the same parameters."""
     # in place from here on: of 100,000 columns each copy is 400 MB
     turns = draw_directions(dim, frequencies, frame, seed)
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(1,))))
@@ -212,12 +218,35 @@ def to_unit(x: torch.Tensor, low: torch.Tensor, span: torch.Tensor) -> torch.Ten
 def kept_on(
     owner: Any, x: torch.Tensor, constants: Callable[[], tuple[Any, Any, Any]]
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """A map's matrix, low end and span where `x` is and in its number type, kept in `owner` between calls."""
+    """A map's matrix, low end and span where `x` is and in its number type; copies stay in `owner` between calls."""
     kept: dict[Any, tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = owner.__dict__.setdefault("_kept", {})
-    if (x.device, x.dtype) not in kept:
-        matrix, low, high = (torch.as_tensor(v, dtype=torch.float64) for v in constants())
-        kept[x.device, x.dtype] = tuple(c.to(x) for c in (matrix, low, high - low))  # type: ignore[assignment]
-    return kept[x.device, x.dtype]
+    if (x.device, x.dtype) in kept:
+        return kept[x.device, x.dtype]
+    matrix, low, high = (torch.as_tensor(v, dtype=torch.float64) for v in constants())
+    found = matrix.to(x), low.to(x), (high - low).to(x)
+    if found[0] is not matrix:
+        kept[x.device, x.dtype] = found
+    return found
+
+
+def ready_to_train(features: FeatureMap, device: torch.device) -> None:
+    """Keep what training computes with, and no exact matrix: of 100,000 columns that takes 400 MB more.
+
+    Whoever asks for an exact matrix again draws it again.
+    """
+    for each in _fourier_maps(features):
+        kept_on(each, torch.zeros(0, device=device), each.constants)
+    _drawn.cache_clear()
+
+
+def let_go(features: FeatureMap) -> None:
+    """Forget what `kept_on` keeps: the map that was tried out is not the one that training computes with."""
+    for each in _fourier_maps(features):
+        each.__dict__.pop("_kept", None)
+
+
+def _fourier_maps(features: FeatureMap) -> list[Fourier]:
+    return [each for each in getattr(features, "maps", (features,)) if isinstance(each, Fourier)]
 
 
 def public_range(

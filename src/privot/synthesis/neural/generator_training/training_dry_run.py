@@ -12,6 +12,7 @@ from privot.errors import PrivotError, UsageError
 from privot.mechanisms.embedding import FeatureMap
 from privot.synthesis.neural.defaults.problem_and_rules import Rules
 from privot.synthesis.neural.features.class_means import class_means
+from privot.synthesis.neural.features.fourier import let_go
 from privot.synthesis.neural.generator_training.training_state import TrainingState, generated
 from privot.synthesis.neural.generators.generator import Generator
 from privot.synthesis.neural.generators.record_scale import RecordScale
@@ -28,6 +29,7 @@ def rehearse(features: FeatureMap, rules: Rules, classes: int, *, device: str = 
         made = generated(generator, torch.zeros(len(labels), generator.latent, device=device), labels)
         groups = classes * generator.members
         means = class_means(features, RecordScale.of(features, device).to_records(made), groups)
+        let_go(features)
     if means.shape != (groups, features.size):
         raise UsageError("The generator's samples do not have the features that are released.")
 
