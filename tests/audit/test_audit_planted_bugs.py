@@ -51,7 +51,7 @@ def runs(attack: Any, count: int) -> Finding:
 
 
 def cores(attack: Any, count: int = 20_000) -> Finding:
-    """Trials of the core alone."""
+    """Simulated trials."""
     return audit(attack, runs=0, trials=count)
 
 
@@ -102,7 +102,7 @@ def test_missing_clipping_is_detected() -> None:
     assert found.refuted
     assert found.epsilon > 2.0
     assert not runs(attack, 300).refuted
-    # the core sees it as well: the gap is read off the code, not off the claim
+    # simulated trials see it as well: the gap is read off the code, not off the claim
     assert cores(replace(attack, make=Unclipped)).refuted
 
 

@@ -107,7 +107,7 @@ def test_clamping_brings_no_two_values_further_apart():
 
 
 def test_a_value_that_is_no_number_is_refused():
-    with pytest.raises(UsageError, match="no number"):
+    with pytest.raises(UsageError, match="not a number"):
         add_noise(np.array([1.0, np.nan]), SystemNoise(), 1.0)
 
 

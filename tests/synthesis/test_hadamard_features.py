@@ -131,7 +131,7 @@ def test_the_norm_is_at_most_one_whatever_the_record(x: np.ndarray, none: np.nda
     phi = MAPS[0].features(torch.from_numpy(np.concatenate([x, none[None]]))).numpy()
     squared = [math.fsum((row * row).tolist()) for row in phi]
     assert all(1.0 - 2e-6 < found <= 1.0 for found in squared[:4])
-    # a record that is no number counts as zero
+    # a record that is not a number counts as zero
     assert squared[4] == 0.0
 
 

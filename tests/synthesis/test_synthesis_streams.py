@@ -672,7 +672,7 @@ def test_a_sliced_step_looks_at_earlier_releases_again() -> None:
         release = next(stream)
         kept.append((torch.tensor(directions_of(release.public)).float(), np.sort(release.value, axis=0)))
         past.keep(release)
-        directions, columns = past.some()
+        directions, columns = past.drawn()
         assert directions.shape[1] == columns.shape[1] == 12
         found = []
         for start in (0, 4, 8):

@@ -110,8 +110,8 @@ class FrozenRepresentation:
         self._module = copy.deepcopy(networks.g).to(device).eval()
         self.columns, self.size, self.device = networks.columns, networks.size, device
 
-    def of(self, weights: Mapping[str, Tensor], rows: Tensor) -> Tensor:
-        """g of every row, with `weights` in place of the module's own."""
+    def evaluate(self, weights: Mapping[str, Tensor], rows: Tensor) -> Tensor:
+        """Evaluate g on every row using `weights`."""
         # batch normalisation in evaluation mode uses the public running statistics among the weights
         out: Tensor = functional_call(self._module, dict(weights), (rows,))
         return out

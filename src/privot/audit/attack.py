@@ -47,7 +47,7 @@ class Attack(Protocol):
         ...
 
     @property
-    def how(self) -> str:
+    def description(self) -> str:
         """The data sets and the statistic, in words."""
         ...
 
@@ -55,7 +55,7 @@ class Attack(Protocol):
         """Observations from runs of the mechanism itself, on D' where `present`, else on D."""
         ...
 
-    def core(self, present: bool, trials: int) -> Array | None:
+    def simulated(self, present: bool, trials: int) -> Array | None:
         """Observations from many trials at once of its noise and sampler, on values its code computed; None without."""
         ...
 
@@ -68,7 +68,7 @@ def run_attack(
     confidence: float = DEFAULT_CONFIDENCE,
     progress: Callable[[int, int], None] | None = None,
 ) -> Finding:
-    """Run an attack: `runs` runs of the mechanism and `trials` trials of its core, on each of the two data sets.
+    """Run an attack: `runs` runs of the mechanism and `trials` simulated ones, on each of the two data sets.
 
     `progress` is called with (parts done, parts in all) after each kind of trials on each data set.
 
@@ -77,7 +77,7 @@ def run_attack(
     """
     check_confidence(confidence)
     if min(runs, trials) < 0 or max(runs, trials) == 0:
-        raise UsageError("An audit needs runs of the mechanism, trials of its core, or both: runs and trials are 0.")
+        raise UsageError("An audit needs runs of the mechanism, simulated trials, or both: runs and trials are 0.")
     if any(0 < many < MIN_TRIALS for many in (runs, trials)):
         # refused here: with fewer, even learning a score would only give warnings
         raise UsageError(
@@ -85,13 +85,13 @@ def run_attack(
             f"{min(m for m in (runs, trials) if m)}."
         )
     began = time.monotonic()
-    real, core = _measure(attack, runs, trials, confidence, progress)
+    real, simulated = _measure(attack, runs, trials, confidence, progress)
     where = ""
-    if any(refutes(m, attack.claim) for m in (real, core) if m is not None):
+    if any(refutes(m, attack.claim) for m in (real, simulated) if m is not None):
         again = _measure(attack, runs, trials, max(SURE, confidence))
         where = next((said for m in again if m is not None and (said := refutation(m, attack.claim))), "")
     seconds = time.monotonic() - began
-    return Finding(attack.name, attack.claim, attack.how, real, core, bool(where), seconds, where)
+    return Finding(attack.name, attack.claim, attack.description, real, simulated, bool(where), seconds, where)
 
 
 def refutes(measured: Measured, claim: Claim) -> bool:
@@ -129,20 +129,20 @@ def _measure(
     tell = progress or (lambda done, many: None)
     seen: list[Array | None] = [None, None]
     for part, present in enumerate((False, True)):
-        seen[part] = attack.core(present, trials) if trials else None
+        seen[part] = attack.simulated(present, trials) if trials else None
         tell(part + 1, PARTS)
     kinds = int(runs > 0) + int(seen[0] is not None)
     each = 1.0 - (1.0 - confidence) / max(kinds, 1)
-    real = core = None
+    real = simulated = None
     if runs:
         without = attack.real(False, runs)
         tell(3, PARTS)
         real = measure(*_scores(without, attack.real(True, runs)), delta, each)
     if seen[0] is not None and seen[1] is not None:
-        core = measure(*_scores(seen[0], seen[1]), delta, each)
+        simulated = measure(*_scores(seen[0], seen[1]), delta, each)
     if kinds == 0:
-        raise UsageError("This attack has no core: it needs runs of the mechanism.")
-    return real, core
+        raise UsageError("This attack has no simulated trials: it needs runs of the mechanism.")
+    return real, simulated
 
 
 def _scores(without: Array, with_: Array) -> tuple[Array, Array]:

@@ -67,15 +67,15 @@ class Claim:
 class Finding:
     """The result of one attack: the claim, the measured bounds and how they were measured, and whether it is refuted.
 
-    `real` holds bounds from runs of the mechanism itself; `core` holds bounds from many more trials of its noise and
-    sampler, on the values that its code computes without noise. Either is None if there were no such trials.
+    `real` holds bounds from runs of the mechanism itself; `simulated` holds bounds from many more trials of its noise
+    and sampler, on the values that its code computes without noise. Either is None if there were no such trials.
     """
 
     name: str
     claim: Claim
-    how: str
+    description: str
     real: Measured | None
-    core: Measured | None
+    simulated: Measured | None
     refuted: bool
     seconds: float
     where: str = ""
@@ -84,20 +84,20 @@ class Finding:
     @property
     def epsilon(self) -> float:
         """The largest lower bound on ε that makes no assumption about the mechanism."""
-        return max((m.epsilon for m in (self.real, self.core) if m is not None), default=0.0)
+        return max((m.epsilon for m in (self.real, self.simulated) if m is not None), default=0.0)
 
     @property
     def if_gaussian(self) -> float | None:
         """The lower bound on ε if the noise is Gaussian; None unless the claim is that of a Gaussian mechanism."""
         if self.claim.shift is None:
             return None
-        shifts = [m.shift for m in (self.real, self.core) if m is not None]
+        shifts = [m.shift for m in (self.real, self.simulated) if m is not None]
         return shift_epsilon(max(shifts), self.claim.delta)
 
     @property
     def confidence(self) -> float:
         """The probability with which all bounds hold together: the errors of both kinds of trials add up."""
-        return 1.0 - sum(1.0 - m.confidence for m in (self.real, self.core) if m is not None)
+        return 1.0 - sum(1.0 - m.confidence for m in (self.real, self.simulated) if m is not None)
 
     @property
     def ratio(self) -> float:
@@ -138,9 +138,9 @@ class Finding:
                 "unit": self.claim.to_dict()["unit"],
                 "meaning": "a lower bound: the mechanism is not private for any smaller ε at this δ",
             },
-            "how": self.how,
+            "description": self.description,
             "real": None if self.real is None else self.real.to_dict(),
-            "core": None if self.core is None else self.core.to_dict(),
+            "simulated": None if self.simulated is None else self.simulated.to_dict(),
             "refuted": self.refuted,
             "refuted_where": self.where or None,
             "seconds": round(self.seconds, 2),

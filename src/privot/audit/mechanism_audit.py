@@ -80,9 +80,9 @@ def audit(
         Runs of the whole mechanism per data set: 0 for none, otherwise at least 20. Unless given, as many as take some
         seconds (4000 at most).
     trials
-        Trials per data set of the core alone (noise, sampler, and the values that the mechanism computes without
+        Simulated trials per data set (noise, sampler, and the values that the mechanism computes without
         noise), which are far faster: 0 for none, otherwise at least 20. Unless given, a million, or fewer where a run
-        has many steps. A `LearnedAttack` has no core.
+        has many steps. A `LearnedAttack` has none.
     confidence
         The probability with which the reported bounds hold, strictly between 0 and 1.
     noise
@@ -90,7 +90,7 @@ def audit(
     query
         What to ask in every step, for a mechanism that answers queries and has no attack of its own.
     device
-        Where the core draws its noise: "cpu" or "cuda".
+        Where simulated trials draw their noise: "cpu" or "cuda".
 
     Returns
     -------
@@ -126,7 +126,7 @@ def audit(
     """
     found: Any = target
     attack: Attack
-    if _has(found, "real", "core", "claim"):
+    if _has(found, "real", "simulated", "claim"):
         if any(given is not None for given in (facts, delta, noise, query)) or device != "cpu":
             raise UsageError("An attack holds its own facts, delta, noise, query and device: leave them out.")
         attack = found

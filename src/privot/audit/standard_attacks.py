@@ -65,5 +65,5 @@ def usual_runs(attack: Attack) -> int:
 
 
 def usual_trials(attack: Attack) -> int:
-    """The largest number of trials of the core per data set that take some seconds."""
+    """The largest number of simulated trials per data set that take some seconds."""
     return max(20, 40_000_000 // int(getattr(attack, "steps", 1)))

@@ -40,7 +40,7 @@ class Coded:
     labels: Labels
     codec: TableCodec
 
-    def some(self, seed: int = 0) -> Coded:
+    def subset(self, seed: int = 0) -> Coded:
         """At most `MAX_ROWS` of the rows, drawn without replacement."""
         if len(self.rows) <= MAX_ROWS:
             return self

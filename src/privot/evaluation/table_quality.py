@@ -292,7 +292,7 @@ def evaluate_table(
     marginals, pairs = marginal_distances(synthetic, test, codec), pair_distances(synthetic, test, codec)
     held_out = None if private is None else test
     every = [Coded(*codec.encode(table, compact=True), codec) for table in (synthetic, test)]
-    made, real = (coded.some(seed) for coded in every)
+    made, real = (coded.subset(seed) for coded in every)
     numbers = number_columns(synthetic, test, codec)
     tell("finding nearest records")
     near = nearest_distances(synthetic, test if private is None else private, held_out, codec, seed=seed)

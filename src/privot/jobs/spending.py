@@ -36,7 +36,7 @@ def write_spent(folder: Path, spent: Mapping[str, Any] | None) -> None:
 
 def spent_rows(folder: Path, guarantee: Guarantee | None) -> list[list[str]]:
     """The numbers of a folder in words, for a table; none where it has no such file."""
-    return said(read_json(folder / SPENT), guarantee) if (folder / SPENT).exists() else []
+    return spending_lines(read_json(folder / SPENT), guarantee) if (folder / SPENT).exists() else []
 
 
 def budget_of(folder: Path) -> tuple[float, float, str] | None:
@@ -53,7 +53,7 @@ def budget_of(folder: Path) -> tuple[float, float, str] | None:
         raise DataError(f"{SPENT} is damaged: make it again, or remove it.") from None
 
 
-def said(spent: Mapping[str, Any], guarantee: Guarantee | None) -> list[list[str]]:
+def spending_lines(spent: Mapping[str, Any], guarantee: Guarantee | None) -> list[list[str]]:
     """The same for given numbers: rows of (what, how much), with the reason if a job cost more than its guarantee."""
     try:
         job = spent["job"]

@@ -168,7 +168,7 @@ class Offer(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether the budget accepts it; a total that is no number does not fit."""
+        """Whether the budget accepts it; a total that is not a number does not fit."""
         return self.due is None or self.total <= self.budget.epsilon
 
 

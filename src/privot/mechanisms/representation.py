@@ -53,8 +53,8 @@ class Representation(Protocol):
         """Where it is computed: cpu or cuda."""
         ...
 
-    def of(self, weights: Weights, rows: Tensor) -> Tensor:
-        """g of every row of (rows, columns), float32, as (rows, size); each row of that record alone."""
+    def evaluate(self, weights: Weights, rows: Tensor) -> Tensor:
+        """Evaluate g on every row of (rows, columns), float32, using `weights`: (rows, size), each row by itself."""
         ...
 
 
@@ -190,7 +190,7 @@ def represent(representation: Representation, weights: Weights, rows: Tensor) ->
         for start in range(0, len(rows), BLOCK):
             block = rows[start : start + BLOCK]
             padded = torch.nn.functional.pad(block, (0, 0, 0, BLOCK - len(block)))
-            found = representation.of(weights, padded)
+            found = representation.evaluate(weights, padded)
             if tuple(found.shape) != (BLOCK, representation.size):
                 raise UsageError("The network must give as many numbers per row as its size says: correct either.")
             parts.append(found[: len(block)].double().cpu().numpy())

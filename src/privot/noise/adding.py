@@ -42,7 +42,7 @@ def grid_of(sigma: float) -> float:
 
 def check_ratio(bound: float, sigma: float) -> None:
     """Refuse noise so small, next to values of up to the public `bound`, that they would be clamped; before paying."""
-    # written so that a bound that is no number is refused
+    # written so that a bound that is not a number is refused
     if not bound <= LARGEST_RATIO * sigma:
         raise UsageError(
             f"σ = {sigma:g} is too small to be added safely to values of up to {bound:g}: raise it to at least "
@@ -56,7 +56,7 @@ def add_noise(value: NDArray[np.float64], noise: NoiseSource, sigma: float) -> N
     A NaN has no place in the box, and no mechanism may make one of a record: it is refused as the defect it is.
     """
     if np.isnan(value).any():
-        raise UsageError("Noise cannot hide a value that is no number (NaN): correct the mechanism that computed it.")
+        raise UsageError("Noise cannot hide a value that is not a number: correct the mechanism that computed it.")
     grid = grid_of(sigma)
     held = np.clip(value, -LARGEST_RATIO * sigma, LARGEST_RATIO * sigma)
     whole = np.rint(held / grid).astype(np.int64)

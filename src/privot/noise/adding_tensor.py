@@ -53,7 +53,7 @@ def add_noise_tensor(
 ) -> torch.Tensor:
     """`value` plus N(0, `sigma`²) in every coordinate, as float64 on the value's device.
 
-    `bound` is public: coordinates are clamped to ±`bound`, and one that is no number counts as 0, so that no value
+    `bound` is public: coordinates are clamped to ±`bound`, and one that is not a number counts as 0, so that no value
     can make the sum leave the integers or raise. `drawn` is noise of this σ that was drawn from `noise` beforehand, as
     float64, and is used here only.
     """

@@ -161,7 +161,7 @@ class Column:
         if self.type == "date" or not isinstance(values, tuple) or not 1 <= len(values) <= MAX_QUANTILES:
             raise UsageError(f"{self._who} needs 1 to {MAX_QUANTILES} public quantiles for this scale, and no dates.")
         if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
-            raise UsageError(f"{self._who} has a quantile that is no number.")
+            raise UsageError(f"{self._who} has a quantile that is not a number.")
         low, high = self.range
         if not all(a < b for a, b in pairwise((low, *values, high))):
             raise UsageError(f"{self._who} has quantiles that do not rise between its low and its high.")

@@ -166,7 +166,7 @@ class Scaling(Transformation):
         self.shift = nn.Parameter(torch.zeros(columns))
 
     def draws(self, bend: bool) -> int:
-        """One per column for the jitter."""
+        """How many normals a record needs: one per column."""
         return len(self.scale) if bend else 0
 
     def forward(self, unit: Tensor, drawn: Tensor, wide: float = 1.0, bend: bool = False) -> Tensor:

@@ -50,7 +50,7 @@ class CountsAttack:
         return f"{kind}, {len(self.deviations)} counts, σ {self.mechanism.sigma:g}, {self.facts.adjacency}"
 
     @property
-    def how(self) -> str:
+    def description(self) -> str:
         """The data sets and the statistic, in words."""
         what = "added" if self.facts.adjacency is Adjacency.ADD_REMOVE else "replaced"
         return f"one record {what} that moves the counts furthest among candidates; likelihood ratio along the change"
@@ -100,7 +100,7 @@ class CountsAttack:
         direction, _ = self.change
         return np.column_stack([seen @ direction, seen @ self.deviations])
 
-    def core(self, present: bool, trials: int) -> Array | None:
+    def simulated(self, present: bool, trials: int) -> Array | None:
         """The change that the code makes, along its own direction, and the noise that it asks for."""
         direction, sigma = self.change
         gap = float(np.linalg.norm(direction))

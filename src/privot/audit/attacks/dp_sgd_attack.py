@@ -82,7 +82,7 @@ class DPSGDAttack:
         return f"DP-SGD, σ {self.sigma:g}, C {self.clip:g}, {sampled(self.sampling, self.steps)}"
 
     @property
-    def how(self) -> str:
+    def description(self) -> str:
         """The data sets and the statistic, in words."""
         what = "added" if self.adjacency is Adjacency.ADD_REMOVE else "reversed"
         return (
@@ -153,7 +153,7 @@ class DPSGDAttack:
         moved = float(self._values(True, tries, quiet)[:, 0].max())
         return usual, moved - usual, max(quiet.sigmas)
 
-    def core(self, present: bool, trials: int) -> Array | None:
+    def simulated(self, present: bool, trials: int) -> Array | None:
         """The gap that the code makes, the noise that it asks for, and its sampler."""
         _, gap, sigma = self.measured_gap
         if gap <= 0.0 or self.opposite:

@@ -83,7 +83,7 @@ class EmbeddingAttack:
         return f"{self.title}, {self.features.size} features, σ {self.sigma:g}{labels}, {self.adjacency}"
 
     @property
-    def how(self) -> str:
+    def description(self) -> str:
         """The data sets and the statistic, in words."""
         what = "added" if self.adjacency is Adjacency.ADD_REMOVE else "replaced"
         return f"one record {what}; likelihood ratio along the change of all sums and counts, and each count by itself"
@@ -148,7 +148,7 @@ class EmbeddingAttack:
         counts = seen[:, -(2 if self.labels else 1) :]
         return np.column_stack([seen @ direction, counts])
 
-    def core(self, present: bool, trials: int) -> Array | None:
+    def simulated(self, present: bool, trials: int) -> Array | None:
         """The change that the code makes, along its own direction, and the noise that it asks for."""
         direction, sigma = self.change
         gap = float(np.linalg.norm(direction))

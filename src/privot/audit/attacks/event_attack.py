@@ -48,7 +48,7 @@ class EventAttack:
         return "events: " + ", ".join(parts)
 
     @property
-    def how(self) -> str:
+    def description(self) -> str:
         """The data sets and the statistic, in words."""
         return (
             "each event with neighbours as far apart as it allows; likelihood ratio of all of them; no mechanism is run"
@@ -83,9 +83,9 @@ class EventAttack:
 
     def real(self, present: bool, trials: int) -> Array:
         """Raises `UsageError`: a guarantee names no mechanism to run."""
-        raise UsageError("A guarantee names no mechanism that could be run: set runs to 0 and use trials of the core.")
+        raise UsageError("A guarantee names no mechanism that could be run: set runs to 0 and use trials.")
 
-    def core(self, present: bool, trials: int) -> Array | None:
+    def simulated(self, present: bool, trials: int) -> Array | None:
         """The sum of the likelihood ratios of all events."""
         total = np.zeros(trials)
         for leaf, times in self._leaves:

@@ -62,7 +62,7 @@ class GradientAttack:
         return f"gradient, σ {self.sigma:g}, C {self.clip:g}, {sampled(self.sampling, self.steps)}"
 
     @property
-    def how(self) -> str:
+    def description(self) -> str:
         """The data sets and the statistic, in words."""
         what = "added" if self.adjacency is Adjacency.ADD_REMOVE else "replaced"
         return f"one record {what} that reverses the gradient of one public point; likelihood ratio of all steps"
@@ -128,7 +128,7 @@ class GradientAttack:
         ratios = likelihood_ratios(seen, np.full(len(seen), abs(gap)), sigma, self.sampling.share)
         return np.asarray(ratios.reshape(trials, self.steps).sum(axis=1))
 
-    def core(self, present: bool, trials: int) -> Array | None:
+    def simulated(self, present: bool, trials: int) -> Array | None:
         """The gap that the code makes, the noise that it asks for, and its sampler."""
         _, gap, sigma = self.measured_gap
         return core_scores(

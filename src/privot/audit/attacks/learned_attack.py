@@ -43,7 +43,7 @@ class LearnedAttack:
     clip: float = 1.0
     view: Callable[[Release], Array] = field(default=flat, repr=False)
     noise: NoiseSource = field(default_factory=SystemNoise, repr=False)
-    how: str = "two data sets that differ in one record; a linear or quadratic score learned on other trials"
+    description: str = "two data sets that differ in one record; a linear or quadratic score learned on other trials"
     query: Any = field(default=None, repr=False)
 
     def real(self, present: bool, trials: int) -> Array:
@@ -59,6 +59,6 @@ class LearnedAttack:
         )
         return np.array([self.view(r) for r in found])
 
-    def core(self, present: bool, trials: int) -> Array | None:
+    def simulated(self, present: bool, trials: int) -> Array | None:
         """None: nothing is known of the mechanism."""
         return None

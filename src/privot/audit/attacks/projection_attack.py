@@ -66,7 +66,7 @@ class ProjectionAttack:
         return f"projection, {self.frame}, {self.slices} of {self.dim}, σ {self.sigma:g}, C {self.clip:g}{part}{times}"
 
     @property
-    def how(self) -> str:
+    def description(self) -> str:
         """The data sets and the statistic, in words."""
         others = "far from it" if self.batch is None else "equal to the old one"
         return (
@@ -138,7 +138,7 @@ class ProjectionAttack:
         placed = math.log(share / self.batch) + float(log_sum_exp(losses))
         return (placed if share >= 1.0 else float(np.logaddexp(math.log1p(-share), placed))), 0.0
 
-    def core(self, present: bool, trials: int) -> Array | None:
+    def simulated(self, present: bool, trials: int) -> Array | None:
         """The noise along the record's own projection, and the law of the share that the directions capture."""
         if self.batch is not None and self.batch > 1:
             return None  # the record's place is hidden: nothing is simpler than the mechanism itself

@@ -78,7 +78,7 @@ class SketchAttack:
         return f"sketch {around}, σ {self.sigma:g}{labels}, {self.adjacency}"
 
     @property
-    def how(self) -> str:
+    def description(self) -> str:
         """The data sets and the statistic, in words."""
         what = "added far outside" if self.adjacency is Adjacency.ADD_REMOVE else "moved from −2·e to far outside"
         return f"one record {what}; likelihood ratio along the change of all blocks, and the counts of each by itself"
@@ -150,7 +150,7 @@ class SketchAttack:
         direction, _ = self.change
         return np.column_stack([seen @ direction, counts])
 
-    def core(self, present: bool, trials: int) -> Array | None:
+    def simulated(self, present: bool, trials: int) -> Array | None:
         """The change that the code makes, along its own direction, and the noise that it asks for."""
         direction, sigma = self.change
         gap = float(np.linalg.norm(direction))

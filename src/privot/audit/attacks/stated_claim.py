@@ -25,17 +25,17 @@ class StatedClaim:
     name: str
 
     @property
-    def how(self) -> str:
+    def description(self) -> str:
         """The attack's."""
-        return self.attack.how
+        return self.attack.description
 
     def real(self, present: bool, trials: int) -> Array:
         """The attack's."""
         return self.attack.real(present, trials)
 
-    def core(self, present: bool, trials: int) -> Array | None:
+    def simulated(self, present: bool, trials: int) -> Array | None:
         """The attack's."""
-        return self.attack.core(present, trials)
+        return self.attack.simulated(present, trials)
 
 
 def wasserstein_claim(event: Event, steps: int, delta: float, *, mu: float = 16.0, beta: float = 32.0) -> Claim:

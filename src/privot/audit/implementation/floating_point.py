@@ -51,7 +51,7 @@ class FloatAttack:
     delta: float = 1e-5
     noise: NoiseSource = field(default_factory=SystemNoise, repr=False)
     name: str = "floating point: noise on a grid"
-    how: str = "0 against σ/4; small outputs whose last bits are zero"
+    description: str = "0 against σ/4; small outputs whose last bits are zero"
 
     @property
     def claim(self) -> Claim:
@@ -67,7 +67,7 @@ class FloatAttack:
             small = -np.log2(np.abs(seen) / self.sigma)
         return np.minimum(small, trailing_zeros(seen).astype(np.float64))
 
-    def core(self, present: bool, trials: int) -> Array | None:
+    def simulated(self, present: bool, trials: int) -> Array | None:
         """None: `real` runs the code itself a million times."""
         return None
 

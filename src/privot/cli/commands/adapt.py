@@ -158,7 +158,7 @@ def _print_request(request: AdaptationRequest, path: Path, out: Path, as_json: b
 
 def _print(made: AdaptAnswer, out: Path, as_json: bool) -> None:
     from privot.cli.printing.warnings_said import with_warnings
-    from privot.jobs.spending import said
+    from privot.jobs.spending import spending_lines
     from privot.synthesis.output.html_report import CONFIDENTIAL
 
     adapter, accuracy, guarantee = made.adapter, made.accuracy, made.adapter.guarantee_
@@ -175,7 +175,7 @@ def _print(made: AdaptAnswer, out: Path, as_json: bool) -> None:
     facts = [
         ("guarantee", guarantee.stated()),
         ("charged to", made.payer),
-        *[(f"ledger, {what}", words) for what, words in (said(made.spent, guarantee) if made.spent else [])],
+        *[(f"ledger, {what}", words) for what, words in (spending_lines(made.spent, guarantee) if made.spent else [])],
         ("folder", f"{out}: model.safetensors, guarantee.json, report.html"),
     ]
     if adapter.lost_:

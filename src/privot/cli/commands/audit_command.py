@@ -164,7 +164,7 @@ def _print_findings(findings: Findings) -> None:
     for f in findings:
         if not isinstance(f, Finding):
             continue
-        trials = [str(m.trials) for m in (f.real, f.core) if m is not None]
+        trials = [str(m.trials) for m in (f.real, f.simulated) if m is not None]
         if_gaussian = "–" if f.if_gaussian is None else number(f.if_gaussian, 4)
         what = f"δ {f.claim.delta:g}, {f.claim.relation}, {f.claim.standing}"
         verdict = "REFUTED" if f.refuted else "not refuted"

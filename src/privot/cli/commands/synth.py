@@ -272,7 +272,7 @@ def _print_expected_errors(errors: list[dict[str, Any]], stated: bool) -> None:
 def _print(made: SynthAnswer, data: str, out: Path, samples: int, as_json: bool) -> None:
     from privot.cli.ledgers import label_of
     from privot.cli.printing.warnings_said import with_warnings
-    from privot.jobs.spending import said
+    from privot.jobs.spending import spending_lines
 
     guarantee, spent = made.guarantee, made.spent
     if as_json:
@@ -291,7 +291,7 @@ def _print(made: SynthAnswer, data: str, out: Path, samples: int, as_json: bool)
         [
             ("guarantee", f"ε = {guarantee.epsilon():.6g} {stands}"),
             ("charged to", f"{made.ledger}, the ledger of {label_of(data) if made.tables is None else 'all tables'}"),
-            *[(f"ledger, {what}", words) for what, words in (said(spent, guarantee) if spent else [])],
+            *[(f"ledger, {what}", words) for what, words in (spending_lines(spent, guarantee) if spent else [])],
             *([] if made.public is None else [("public images", made.public["words"])]),
             ("folder", f"{out}: {files}, report.html, guarantee.json, generator"),
         ]

@@ -78,7 +78,7 @@ def bar(share: float, width: int = 40) -> str:
     >>> bar(0.5, 10), bar(0.001, 10), bar(0.999, 10), bar(2.0, 4)
     ('█████░░░░░', '█░░░░░░░░░', '█████████░', '████')
     """
-    full = round(width * min(max(share, 0.0), 1.0)) if share == share else width  # a share that is no number: all
+    full = round(width * min(max(share, 0.0), 1.0)) if share == share else width  # a share that is not a number: all
     if 0.0 < share < 1.0:
         full = min(max(full, 1), width - 1)
     return "█" * full + "░" * (width - full)

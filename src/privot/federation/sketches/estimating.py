@@ -83,7 +83,7 @@ class Shared:
         return float(spread), float(residual)
 
     def left_of(self, records: Array) -> tuple[Array, Array]:
-        """The same for many n at once."""
+        """The spread and residual left, for each record count."""
         sizes, table = np.log(self.unmatched[:, 0]), np.log(self.unmatched[:, 1:])
         slope = np.zeros(2)
         if len(sizes) > 1:

@@ -105,7 +105,7 @@ class PublishedAlignment:
             weights = {n: t.clone().requires_grad_(t.dtype.is_floating_point) for n, t in query.weights.items()}
             moved = []
             for side in (query.source, rows):
-                latent = self.representation.of(weights, side)
+                latent = self.representation.evaluate(weights, side)
                 latent = latent / (2.0 * torch.linalg.vector_norm(latent, dim=1).max().clamp(min=1e-12))
                 shape = (len(side), projection.slices)
                 fuzz = noise.normal_tensor(shape, projection.sigma, held.device, torch.float32)

@@ -119,7 +119,7 @@ class SlicedMethod(StreamingMethod):
         def step(stream: Stream) -> torch.Tensor:
             past.keep(next(stream))
             for _ in range(int(options["repeats"])):
-                directions, target = past.some()
+                directions, target = past.drawn()
                 take.directions.copy_(directions)
                 take.target.copy_(target.repeat_interleave(over, 0))
                 take.once()
@@ -147,7 +147,7 @@ class _Past:
         )
         self._seen += 1
 
-    def some(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def drawn(self) -> tuple[torch.Tensor, torch.Tensor]:
         """(directions, columns) of the newest and of `replay` − 1 others, drawn at random."""
         newest, random = (self._seen - 1) % len(self._columns), self._training.random
         if self._replay == 1:
@@ -183,7 +183,7 @@ class _SlicedStep:
         self._run: Callable[[], None] | None = None
 
     def once(self) -> None:
-        """On fresh z and noise."""
+        """Take one training step on fresh latents and noise."""
         training = self._training
         if self._run is None:
             take = recorded if recordable(training.optimizer) else called

@@ -87,7 +87,7 @@ def drowned_of(design: TableDesign, release: Release, rows: NDArray[np.float64])
 def figures_of(rows: NDArray[np.float64], labels: NDArray[np.int64] | None, codec: TableCodec) -> dict[str, Any]:
     """These numbers, as plain JSON types."""
     coded = Coded(rows, labels, codec)
-    names, matrix = associations(coded.some())
+    names, matrix = associations(coded.subset())
     return {"columns": column_shares(coded), "correlations": {"names": names, "synthetic": matrix}}
 
 

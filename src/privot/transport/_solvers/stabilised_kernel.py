@@ -172,7 +172,7 @@ class Kernel:
         self.u, self.v = self._last
 
     def plan(self) -> Tensor | None:
-        """P whole where the kernel is, else None."""
+        """The dense plan if the kernel is dense, else None."""
         if self._matrix is None:
             return None
         return (self._matrix * (self.a * self.u)[:, :, None]).mul_(self.v[:, None, :])
