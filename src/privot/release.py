@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from privot.accounting import read_guarantee
 from privot.common.arguments import is_within
+from privot.common.declared import declared
 from privot.common.files import writing
 from privot.common.html_facts import html_facts
 from privot.errors import DataError, UsageError, brief
@@ -183,6 +184,7 @@ class Release:
         return seal.hexdigest()
 
     @classmethod
+    @declared(path="path")
     def load(cls, path: str | Path, *, inside: Path | None = None) -> Release:
         """Read what `save` wrote; refuses a damaged file, and one that states less than its events cost.
 

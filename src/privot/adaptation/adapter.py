@@ -27,6 +27,7 @@ from privot.adaptation.stand_in.stand_in_learner import Checks, StandInLearner
 from privot.adaptation.stand_in.table_learner import TableLearner
 from privot.adaptation.stand_in.table_rows import cell_rows, unlabelled_rows
 from privot.adaptation.stand_in.weighted_training import TableChecks
+from privot.common.declared import declared
 from privot.common.devices import usable_device
 from privot.common.progress_lines import as_progress
 from privot.data.loading import checked_rows
@@ -362,6 +363,7 @@ class DomainAdapter(PrivateEstimator):
         write_model(Path(folder), adapted, self.networks_)
 
     @classmethod
+    @declared(folder="path")
     def load(cls, folder: str | Path, device: str = "cpu", network: str | None = None) -> DomainAdapter:
         """Read what `save` or `privot adapt` wrote; needs no vault.
 

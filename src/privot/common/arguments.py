@@ -115,9 +115,9 @@ def whole(name: str, value: object, least: int) -> int:
             raise TypeError
         number: int = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise UsageError(f"{name} must be a whole number, got {value!r}.") from None
+        raise UsageError(f"{name} must be a whole number, got {brief(value)}.") from None
     if not least <= number < 2**63:
-        raise UsageError(f"{name} must lie between {least} and 2^63 - 1, got {value!r}.")
+        raise UsageError(f"{name} must lie between {least} and 2^63 - 1, got {brief(value)}.")
     return number
 
 
@@ -134,7 +134,7 @@ def sigma(value: object, dtype: str = "float64") -> float:
     low, high = SIGMA_RANGE[dtype]
     number = _real("σ", value)
     if not low <= number <= high:
-        raise UsageError(f"σ must be a finite number from {low:g} to {high:g} in {dtype}, got {value!r}.")
+        raise UsageError(f"σ must be a finite number from {low:g} to {high:g} in {dtype}, got {brief(value)}.")
     return number
 
 
@@ -145,9 +145,9 @@ def sigma_squared(value: object) -> Fraction:
     elif math.isfinite(real := _real("σ²", value)):
         number = Fraction(real)
     else:
-        raise UsageError(f"σ² must be finite, got {value!r}.")
+        raise UsageError(f"σ² must be finite, got {brief(value)}.")
     if not 0 < number <= LARGEST_SIGMA_SQUARED:
-        raise UsageError(f"σ² must be greater than 0 and at most 2^100, got {value!r}.")
+        raise UsageError(f"σ² must be greater than 0 and at most 2^100, got {brief(value)}.")
     return number
 
 
@@ -155,13 +155,13 @@ def rate(value: object) -> float:
     """`value` as a float if it is a sampling rate in (0, 1]."""
     number = _real("The sampling rate", value)
     if not 0.0 < number <= 1.0:
-        raise UsageError(f"The sampling rate must be greater than 0 and at most 1, got {value!r}.")
+        raise UsageError(f"The sampling rate must be greater than 0 and at most 1, got {brief(value)}.")
     return number
 
 
 def _real(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise UsageError(f"{name} must be a number, got {value!r}.")
+        raise UsageError(f"{name} must be a number, got {brief(value)}.")
     try:
         return float(value)
     except OverflowError:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from privot.common.cuda_graphs import adam, cosine, recorded, set_rate
+from privot.common.declared import declared
 from privot.common.image_axes import image_axes
 from privot.errors import DataError, UsageError
 
@@ -89,6 +90,7 @@ CLASSIFIERS = {
 }
 
 
+@declared(name="word")
 def score(
     name: str,
     x: NDArray[Any],

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from privot.common.declared import declared
 from privot.common.image_axes import Axes, image_axes
 from privot.errors import DataError, UsageError
 from privot.opening.archives import open_archive
@@ -37,6 +38,7 @@ def frechet_distance(mean: NDArray[Any], cov: NDArray[Any], other_mean: NDArray[
     return float(gap @ gap + np.trace(cov) + np.trace(other_cov) - 2.0 * np.sqrt(np.maximum(inner, 0.0)).sum())
 
 
+@declared(x="array", y="array", network="path")
 def fid(
     x: NDArray[Any],
     y: NDArray[Any],
@@ -79,7 +81,7 @@ def feature_moments(
 def _load(network: Path, device: str) -> Any:
     try:
         held: Any = str(network)
-        if network.suffix == ".whl":
+        if Path(network).suffix == ".whl":
             with open_archive(network) as package:
                 found = [name for name in package.names if name.endswith(".pt")]
                 held = io.BytesIO(package.read(found[0])) if len(found) == 1 else found

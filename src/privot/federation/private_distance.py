@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from privot.accounting import projection
 from privot.common import arguments
+from privot.common.declared import declared
 from privot.common.interruption import finishing
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
@@ -65,6 +66,7 @@ class PrivateSliced:
         return self.interval[0] > 0.0
 
 
+@declared(first="privot.vault.vault:Vault")
 def private_sliced(
     first: Vault,
     second: Any,

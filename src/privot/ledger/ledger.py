@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from privot.accounting.events import Event
 from privot.common import interruption
 from privot.common.arguments import check_delta, check_epsilon
+from privot.common.declared import declared
 from privot.common.files import sync
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency, Guarantee
@@ -109,6 +110,7 @@ class Ledger:
     ([('a first look', 3)], 3)
     """
 
+    @declared(store="privot.ledger.sqlite_store:Store")
     def __init__(self, store: Store, key: Key) -> None:
         self._store = store
         self._key = key
@@ -116,6 +118,7 @@ class Ledger:
         self._known: list[Row] = []
 
     @classmethod
+    @declared(path="path")
     def create(cls, path: str | os.PathLike[str]) -> Ledger:
         """Make a new ledger at `path`, with its key and anchor beside it; never touches an existing file."""
         file = ledger_path(path)
@@ -158,6 +161,7 @@ class Ledger:
         return cls(store, key)
 
     @classmethod
+    @declared(path="path")
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
         """Open the ledger at `path`; needs its key and anchor, and checks every seal."""
         file = ledger_path(path)

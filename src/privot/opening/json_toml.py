@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, NoReturn
 
+from privot.common.declared import declared
 from privot.errors import DataError
 from privot.opening.limits import MAX_DEPTH, MAX_DIGITS, MAX_NODES, MAX_TEXT, MAX_TOML, shown
 from privot.opening.plain_files import read_bytes
@@ -25,6 +26,7 @@ class _NotPlainError(ValueError):
     """JSON that no file of privot's holds; the text says what."""
 
 
+@declared(path="path")
 def read_text(path: str | Path, *, most: int = MAX_TEXT, inside: Path | None = None) -> str:
     """A text in UTF-8; raises DataError where the file holds other bytes, OSError where there is no file."""
     try:
@@ -33,6 +35,7 @@ def read_text(path: str | Path, *, most: int = MAX_TEXT, inside: Path | None = N
         raise DataError(f"{Path(path).name!r} is damaged: it is not text in UTF-8.") from None
 
 
+@declared(path="path")
 def read_json(path: str | Path, *, inside: Path | None = None) -> Any:
     """The JSON document in a file."""
     return parse_json(read_bytes(path, most=MAX_TEXT, inside=inside), repr(Path(path).name))
@@ -66,6 +69,7 @@ def parse_json(data: bytes | str, what: str = "The text") -> Any:
         raise DataError(f"{what} is damaged: it is not JSON.") from None
 
 
+@declared(path="path")
 def read_toml(path: str | Path, *, inside: Path | None = None) -> dict[str, Any]:
     """The TOML document in a file of at most 1 MiB."""
     return parse_toml(read_bytes(path, most=MAX_TOML, inside=inside), repr(Path(path).name))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 
+from privot.common.declared import declared
 from privot.errors import DataError, UsageError, brief
 
 MAX_UNPACKED = 1 << 29
@@ -67,6 +68,7 @@ def max_events() -> int:
     return int(given)
 
 
+@declared(unpacked="?word")
 def set_limits(unpacked: str | None = None, events: int | None = None) -> None:
     """Change the limits for this process and those it starts; what is None stays as it is."""
     if unpacked is not None:

@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 from typing import IO, BinaryIO
 
+from privot.common.declared import declared
 from privot.errors import DataError
 from privot.opening.limits import Meter, max_unpacked, shown, too_large
 
@@ -49,6 +50,7 @@ def open_file(path: str | Path, *, inside: Path | None = None) -> BinaryIO:
     return os.fdopen(handle, "rb")
 
 
+@declared(path="path")
 def read_bytes(path: str | Path, *, most: int | None = None, inside: Path | None = None) -> bytes:
     """All of a plain file: of at most `max_unpacked` bytes, or of `most`, which nobody needs to raise."""
     path, limit = Path(path), max_unpacked() if most is None else most

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.common.declared import declared
 from privot.errors import UsageError
 from privot.guarantee import Guarantee
 from privot.jobs.estimator import NotFittedError
@@ -243,6 +244,7 @@ class Synthesizer(PaidFit):
         rules = getattr(getattr(self, "design_", None), "rules", None)
         write_model(Path(folder), self.config, self._fitted, self.guarantee_, rules)
 
+    @declared(folder="path")
     def publish(self, folder: str | Path, samples: int = 10_000, seed: int | None = None) -> Path:
         """Write what `privot synth` hands on: `samples` synthetic records, the guarantee, the generator, report.html.
 
@@ -255,6 +257,7 @@ class Synthesizer(PaidFit):
         return Path(folder) / REPORT
 
     @classmethod
+    @declared(folder="path")
     def load(cls, folder: str | Path, device: str = "cpu") -> Synthesizer:
         """Read what `save` or `privot synth` wrote; needs no vault."""
         config, fitted, guarantee = read_model(Path(folder), device)

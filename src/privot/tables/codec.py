@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.common.declared import declared
 from privot.errors import DataError, UsageError, brief
 from privot.tables.cell_values import parse, rounded, unparse
 from privot.tables.columns import Column
@@ -39,6 +40,7 @@ class TableCodec:
     Without `fine_ends` whole numbers on a linear scale are cut evenly, as in jobs of before (`edges_of`).
     """
 
+    @declared(schema="privot.tables.schema:Schema")
     def __init__(self, schema: Schema, fine_ends: bool = True) -> None:
         self.schema = schema
         self.fine_ends = fine_ends and any(has_fine_ends(column) for column in schema.features)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from privot.common.declared import declared
 from privot.errors import DataError, UsageError, brief
 from privot.opening import read_json, read_toml
 from privot.tables.columns import Column
@@ -222,6 +223,7 @@ class Schema:
         Path(path).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
+    @declared(path="path")
     def load(cls, path: str | Path) -> Schema:
         """Read a schema from a `.json` or `.toml` file."""
         path = Path(path)
@@ -269,6 +271,7 @@ def _told_apart(columns: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
     return kept, tuple(dropped)
 
 
+@declared(names="list", dictionary="mapping")
 def propose(
     names: Sequence[str],
     dictionary: Mapping[str, Mapping[str, Any]],

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.common.declared import declared
 from privot.errors import DataError, brief
 
 
@@ -18,6 +19,7 @@ class Table(Mapping[str, NDArray[Any]]):
     Table(2 rows: age, city)
     """
 
+    @declared(columns="mapping")
     def __init__(self, columns: Mapping[str, Any]) -> None:
         self._columns = {str(name): _one_axis(name, values) for name, values in columns.items()}
         lengths = {len(values) for values in self._columns.values()}

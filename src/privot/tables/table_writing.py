@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.common.declared import declared
 from privot.common.extras import needing
 from privot.errors import DataError, UsageError
 from privot.tables.columns import Column
@@ -34,6 +35,7 @@ def kind_of(path: str | Path) -> str:
     raise DataError(f"{name!r} is not a table file: give .csv, .csv.gz or .parquet.")
 
 
+@declared(table="privot.tables.table:Table", path="path", schema="privot.tables.schema:Schema")
 def write_table(table: Table, path: str | Path, schema: Schema, spreadsheet_safe: bool = False) -> None:
     """Write `table` as the file's ending says; the file is read back by the same schema.
 

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from privot.common.declared import declared
 from privot.errors import DataError, UsageError
 from privot.federation.sketches.estimating import Shared
 from privot.federation.sketches.signed_sketch import Sketch
@@ -72,6 +73,7 @@ class Contributions:
         return None if self.interval is None else np.asarray((self.interval[:, 0] > 0) | (self.interval[:, 1] < 0))
 
 
+@declared(parties="list", validation="tuple")
 def value_records(parties: Sequence[LabelledRecords], validation: LabelledRecords, seed: int = 0) -> Contributions:
     """Values of parties from their records themselves. The result has no privacy.
 
@@ -130,6 +132,7 @@ def value_records(parties: Sequence[LabelledRecords], validation: LabelledRecord
     return _contributions(plan, costs, target.spread(), seed)
 
 
+@declared(parties="list", validation="privot.federation.sketches.signed_sketch:Sketch")
 def value_sketches(
     parties: Sequence[Sketch],
     validation: Sketch,

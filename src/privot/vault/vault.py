@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.events import Event
+from privot.common.declared import declared
 from privot.data.loading import checked_rows
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency, Guarantee
@@ -133,6 +134,7 @@ class Vault(VaultOpeners):
 
     __slots__ = ("__budget", "__facts", "__kind", "__label", "__lock", "__noise", "__records")
 
+    @declared(ledger="?privot.ledger.ledger:Ledger")
     def __init__(
         self,
         x: Any,
@@ -245,6 +247,7 @@ class Vault(VaultOpeners):
         """
         return self.__budget.charges(mark)
 
+    @declared(event="privot.accounting.events:Event")
     def check(self, event: Event, *, purpose: str) -> None:
         """Refuse charges to come that together cost `event` and do not fit the budget; nothing is charged.
 
@@ -269,6 +272,7 @@ class Vault(VaultOpeners):
         with self.__lock:
             self.__budget.reserve(event, purpose, mark)
 
+    @declared(mechanism="mechanism")
     def release(
         self, mechanism: Mechanism, *, purpose: str, allow_unproven: bool = False, delta: float | None = None
     ) -> Release:
@@ -308,6 +312,7 @@ class Vault(VaultOpeners):
         event, guarantee = self.__pay(mechanism, 1, purpose, allow_unproven, delta)
         return run_paid(mechanism, guarantee, lambda: mechanism.run(self.__records, self.__noise, event, 0))
 
+    @declared(mechanism="mechanism")
     def release_once(
         self, mechanism: Identified, *, purpose: str, secret: bytes, delta: float | None = None
     ) -> Release:
@@ -357,6 +362,7 @@ class Vault(VaultOpeners):
         records = hashlib.sha256(self.__records.exact_digest(budget.row_key)).hexdigest()
         return kept_noise(mechanism, secret, self.__facts, budget.data, records)
 
+    @declared(mechanism="mechanism")
     def stream(
         self, mechanism: Mechanism, *, purpose: str, allow_unproven: bool = False, delta: float | None = None
     ) -> Stream:

@@ -12,6 +12,7 @@ from privot.accounting.accountants.log_moments import POWERS, PowersAccountant
 from privot.accounting.accountants.running_accountant import GaussianStep
 from privot.accounting.events import Event
 from privot.common.arguments import check_delta
+from privot.common.declared import declared
 from privot.guarantee import Standing
 
 Array = NDArray[np.float64]
@@ -30,6 +31,7 @@ class MomentsAccountant(PowersAccountant):
     standing: ClassVar[Standing] = Standing.PROVEN
     meaning: ClassVar[str] = "(ε, δ)-differential privacy of the whole run, by the moments accountant of 2016"
 
+    @declared(powers="list")
     def __init__(self, powers: tuple[int, ...] = POWERS) -> None:
         super().__init__(powers)
 

@@ -15,6 +15,7 @@ from privot.accounting.events import Event, Gaussian, Sampled
 from privot.accounting.log_sums import log_sum_exp
 from privot.accounting.sampling import Poisson
 from privot.common.arguments import check_delta, is_number
+from privot.common.declared import declared
 from privot.errors import UsageError
 from privot.guarantee import Standing
 
@@ -87,6 +88,7 @@ class RenyiAccountant(RunningAccountant):
     standing: ClassVar[Standing] = Standing.PROVEN
     meaning: ClassVar[str] = "(ε, δ)-differential privacy of the whole run, by Rényi composition"
 
+    @declared(orders="list")
     def __init__(self, orders: tuple[float, ...] = ORDERS) -> None:
         super().__init__()
         values = tuple(float(a) for a in orders if is_number(a) and a > 1.0)

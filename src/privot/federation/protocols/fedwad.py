@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from privot.common.declared import declared
 from privot.errors import DataError, UsageError, brief
 from privot.federation.protocols.answering import FederatedResult, Steps, as_points, drive, local_party
 from privot.federation.wire.messages import MIN_T, Array, Question, check_order
@@ -14,6 +15,7 @@ SHARES = (0.05, 0.95)
 """Range of a random t: near 0 and 1 a round would move nothing."""
 
 
+@declared(x="array", y="array")
 def fedwad(
     x: Any,
     y: Any,

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from privot.common.declared import declared
 from privot.errors import DataError, UsageError, brief
 from privot.federation.protocols.answering import FederatedResult, Steps, as_points, drive, exchange, local_party
 from privot.federation.protocols.fedwad import fedwad
@@ -15,6 +16,7 @@ from privot.federation.wire.messages import MIN_T, Array, Question, check_order,
 Factor = Literal["corrected", "published"]
 
 
+@declared(x="array", y="array")
 def triangle(
     x: Any,
     y: Any,

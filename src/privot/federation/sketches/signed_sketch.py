@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privot.accounting import Gaussian, calibrate, read_guarantee
 from privot.accounting.events import Downgraded, Event, PerUnit, event_from_dict
+from privot.common.declared import declared
 from privot.common.files import write_whole
 from privot.common.html_facts import html_facts
 from privot.errors import DataError, UsageError
@@ -150,6 +151,7 @@ class Sketch:
         return encode(KIND, {"guarantee": self.guarantee.to_dict(), "public": dict(self.public)}, self.value)
 
     @classmethod
+    @declared(data="bytes")
     def from_bytes(cls, data: bytes, signer: str | None = None) -> Sketch:
         """Read a message; raises `DataError` unless shapes, ranges, version and guarantee are in order.
 
@@ -189,6 +191,7 @@ class Sketch:
         write_whole(Path(path), content, mode=0o644)
 
     @classmethod
+    @declared(path="path")
     def load(cls, path: str | Path, trusted: tuple[str, ...] | None = None) -> Sketch:
         """Read a signed file; with `trusted` (public keys in hexadecimal), only if one of those keys signed it.
 
@@ -206,6 +209,7 @@ class Sketch:
         return cls.from_bytes(sealed.payload, sealed.signer)
 
 
+@declared(vault="privot.vault.vault:Vault", design="?privot.mechanisms.sketching.sketch_design:SketchDesign")
 def sketch(
     vault: Vault,
     *,

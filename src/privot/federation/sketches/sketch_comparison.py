@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from privot.common.declared import declared
 from privot.common.html_facts import html_facts
 from privot.common.privacy_unit import unit_words
 from privot.errors import DataError, UsageError
@@ -98,6 +99,7 @@ class SketchComparison:
         )
 
 
+@declared(a="privot.federation.sketches.signed_sketch:Sketch", b="privot.federation.sketches.signed_sketch:Sketch")
 def compare_sketches(a: Sketch, b: Sketch, *, draws: int = 400) -> SketchComparison:
     """Estimate W_2, sliced W_2 and, with labels, OTDD between the records behind two sketches.
 

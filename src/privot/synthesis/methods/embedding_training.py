@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from privot.common.cuda_graphs import called, lay_out, recorded
+from privot.common.declared import declared
 from privot.common.interruption import Stop, finishing
 from privot.errors import ConvergenceError, DataError
 from privot.mechanisms.embedding import FeatureMap
@@ -150,6 +151,7 @@ def present(counts: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
     return told if told.sum() > 0.0 else np.ones_like(counts)
 
 
+@declared(release="privot.release:Release", rules="privot.synthesis.neural.defaults.problem_and_rules:Rules")
 def train(
     release: Release,
     rules: Rules,

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from privot.common.declared import declared
 from privot.errors import DataError, UsageError
 from privot.opening.archives import Archive
 from privot.opening.plain_files import read_bytes
@@ -85,6 +86,7 @@ class PublicEncoder:
     [(5, 4)]
     """
 
+    @declared(path="path")
     def __init__(self, path: str | Path, size: int | None = None, value_range: Sequence[float] = (0.0, 1.0)) -> None:
         try:
             data = read_bytes(path)
@@ -113,6 +115,7 @@ class PublicEncoder:
         return self._data
 
     @classmethod
+    @declared(content="bytes")
     def of_content(cls, content: bytes, name: str) -> PublicEncoder:
         """The encoder of a file's bytes that were read elsewhere; the same checks."""
         made = _from_bytes(content, name, None, (0.0, 1.0))

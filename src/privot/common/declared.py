@@ -1,0 +1,100 @@
+"""Parameters whose kinds are declared beside a function: what is of another kind is refused in one sentence.
+
+A check is made before the body runs, so a refusal names the parameter, what it takes and what it got, and not whatever
+the body would have tried with it. A declaration says what a value *is*; which values are meant, the body says.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from abc import ABC
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from privot.errors import UsageError, brief
+
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+
+class _Array(ABC):  # noqa: B024 (what has a shape is one)
+    """What NumPy and PyTorch call an array: it has a shape and a type of numbers."""
+
+    @classmethod
+    def __subclasshook__(cls, other: type) -> bool:
+        return hasattr(other, "shape") and hasattr(other, "dtype")
+
+
+class _Mechanism(ABC):  # noqa: B024 (what has a cost is one)
+    """What a vault can run: it says what it costs, as an event. Written as a protocol, on a higher floor."""
+
+    @classmethod
+    def __subclasshook__(cls, other: type) -> bool:
+        return callable(getattr(other, "event", None))
+
+
+_PLAIN: dict[str, tuple[str, type | tuple[type, ...]]] = {
+    "path": ("a path, as a string or a Path", (str, os.PathLike)),
+    "mapping": ("a mapping, such as a dictionary", Mapping),
+    "array": ("an array of numbers", (list, tuple, _Array)),
+    "list": ("a list or tuple", (list, tuple)),
+    "tuple": ("a tuple", tuple),
+    "word": ("a text", str),
+    "mechanism": ("a mechanism, such as Count(…) or MeanEmbedding(…)", _Mechanism),
+    "bytes": ("bytes", (bytes, bytearray, memoryview)),
+}
+
+
+def declared(**kinds: str) -> Callable[[Callable[Given, Answer]], Callable[Given, Answer]]:
+    """Refuse arguments that are not of the kinds that are declared, before the function runs.
+
+    Parameters
+    ----------
+    **kinds
+        By parameter: "path", "mapping", "array", "list", "tuple", "word", "bytes", "mechanism", or a class as
+        "package.module:Class", which is not imported for this. After a "?", None is accepted too.
+
+    Examples
+    --------
+    >>> @declared(path="path")
+    ... def size(path: str) -> int:
+    ...     return len(path)
+    >>> size(3)
+    Traceback (most recent call last):
+        ...
+    privot.errors.UsageError: path must be a path, as a string or a Path, got 3.
+    """
+
+    def of(function: Callable[Given, Answer]) -> Callable[Given, Answer]:
+        names = list(inspect.signature(function).parameters)
+        places = [(names.index(name), name, kind) for name, kind in kinds.items()]
+
+        @wraps(function)
+        def checked(*args: Given.args, **more: Given.kwargs) -> Answer:
+            for place, name, kind in places:
+                if name in more or place < len(args):
+                    _check(name, more[name] if name in more else args[place], kind)
+            return function(*args, **more)
+
+        return checked
+
+    return of
+
+
+def _check(name: str, value: Any, kind: str) -> None:
+    kind, optional = kind.removeprefix("?"), kind.startswith("?")
+    if optional and value is None:
+        return
+    if kind in _PLAIN:
+        words, of = _PLAIN[kind]
+        fits = isinstance(value, of)
+    else:
+        module, _, name_of_class = kind.partition(":")
+        words = f"{'an' if name_of_class[0] in 'AEIOU' else 'a'} {name_of_class}"
+        # what is not imported yet has no instances
+        fits = module in sys.modules and isinstance(value, getattr(sys.modules[module], name_of_class))
+    if not fits:
+        raise UsageError(f"{name} must be {words}, got {brief(value)}.")

@@ -1,0 +1,120 @@
+"""What the public names refuse: whatever is given in place of what they take, one sentence comes out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privot import Ledger, Synthesizer, Vault, compare_sketches, sketch
+from privot.common.declared import declared
+from privot.errors import PrivotError, UsageError
+
+pytest.importorskip("torch")
+PACKAGES = (
+    "accounting", "adaptation", "audit", "data", "evaluation", "federation", "ledger", "mechanisms", "noise",
+    "opening", "synthesis", "tables", "training", "transport", "valuation", "vault",
+)  # fmt: skip
+WRONG: dict[str, Any] = {
+    "None": None, "text": "x", "number": 3, "list": [1, 2], "array": np.zeros((3, 2)), "object": object(),
+}  # fmt: skip
+BELOW = {
+    # what only a person who writes mechanisms, sketches or networks of their own makes by hand
+    "MeanEmbedding", "SketchDesign", "SketchDesign.around", "SketchDesign.box", "SketchDesign.plain",
+    "AdaptationConfig", "Sketch", "frechet_distance",
+}  # fmt: skip
+"""Public names that may let another error through."""
+
+
+def callables() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Every public function and class, and the ways to make one from something else, but for those that read plain
+    dictionaries, which only files of this package hold."""
+    for package in ("privot", *(f"privot.{name}" for name in PACKAGES)):
+        module = import_module(package)
+        for name in module.__all__:
+            found = getattr(module, name)
+            if not callable(found) or inspect.ismodule(found) or getattr(found, "_is_protocol", False):
+                continue
+            if inspect.isclass(found) and issubclass(found, Enum):
+                continue
+            yield name, found
+            made = vars(found) if inspect.isclass(found) else {}
+            for other, value in made.items():
+                if isinstance(value, classmethod | staticmethod) and not other.startswith(("_", "from_")):
+                    yield f"{name}.{other}", getattr(found, other)
+
+
+FOUND = {name: call for name, call in callables() if name not in BELOW}
+
+
+@pytest.mark.parametrize("name", sorted(FOUND))
+def test_something_else_is_refused_in_one_sentence(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    call = FOUND[name]
+    takes = [p for p in inspect.signature(call).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    placed = [p for p in takes if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    must = [p for p in placed if p.default is p.empty] or placed[:1]
+    named = [p.name for p in takes if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    for value in WRONG.values():
+        try:
+            call(*[value] * len(must), **dict.fromkeys(named, value))
+        except PrivotError as error:
+            sentence = str(error)
+            assert "\n" not in sentence
+            assert sentence.endswith((".", "…", ")"))
+        except FileNotFoundError as error:
+            # what opens a file may say that there is none as Python does
+            assert (name.startswith("read_"), error.filename) == (True, "x")  # noqa: PT017
+
+
+def vault() -> Vault:
+    rows = np.random.default_rng(1).random((30, 2))
+    return Vault(rows, np.arange(30) % 2, classes=2, clip=1.0, adjacency="add-remove", budget=(9.0, 1e-5))
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_methods_refuse_in_one_sentence_too(wrong: Any, tmp_path: Path) -> None:
+    held = vault()
+    calls: list[Callable[[], Any]] = [
+        lambda: held.release(wrong),
+        lambda: held.release(wrong, purpose="p"),
+        lambda: held.stream(wrong, purpose="p"),
+        lambda: held.check(wrong, purpose="p"),
+        lambda: Synthesizer(1.0, 1e-5).fit(wrong),
+        lambda: Ledger(wrong, wrong),
+        lambda: sketch(wrong, epsilon=1.0, delta=1e-5),
+        lambda: compare_sketches(wrong, wrong),
+    ]
+    for call in calls:
+        with pytest.raises(PrivotError, match=r"^[^\n]*[.)…]$"):
+            call()
+    assert held.charges("") == 0
+    if wrong is not None:
+        with pytest.raises(UsageError, match="ledger must be a Ledger, got"):
+            Vault(np.zeros((3, 2)), clip=1.0, adjacency="add-remove", ledger=wrong)
+
+
+def test_a_refusal_names_the_parameter_what_it_takes_and_what_it_got() -> None:
+    @declared(path="path", more="?list", place="?array")
+    def call(path: Any, more: Any = None, *, place: Any = None) -> str:
+        return "ran"
+
+    assert call("a") == call(Path("a"), [1]) == call(path="a", place=np.zeros(2)) == "ran"
+    with pytest.raises(UsageError, match=r"^path must be a path, as a string or a Path, got 3\.$"):
+        call(3)
+    with pytest.raises(UsageError, match=r"^more must be a list or tuple, got 'x'\.$"):
+        call("a", "x")
+    with pytest.raises(UsageError, match=r"^more must be a list or tuple, got \{\}\.$"):
+        call("a", more={})
+    with pytest.raises(UsageError, match=r"^place must be an array of numbers, got 'x'\.$"):
+        call("a", place="x")
+    # what is not imported has no instances
+    with pytest.raises(UsageError, match=r"^graph must be a Graph, got 1\.$"):
+        declared(graph="not_imported:Graph")(lambda graph: graph)(1)
+    assert call.__name__ == "call"
