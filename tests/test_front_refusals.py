@@ -12,9 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privot import Ledger, Synthesizer, Vault, compare_sketches, sketch
+from privot import Adjacency, Ledger, Standing, Synthesizer, Vault, compare_sketches, sketch
+from privot.accounting import Gaussian, Laplace, account
+from privot.accounting.events import Renyi, Unbounded
+from privot.audit import EmbeddingAttack, SketchAttack
 from privot.common.declared import declared
 from privot.errors import PrivotError, UsageError
+from privot.mechanisms import Facts
 
 pytest.importorskip("torch")
 PACKAGES = (
@@ -118,3 +122,21 @@ def test_a_refusal_names_the_parameter_what_it_takes_and_what_it_got() -> None:
     with pytest.raises(UsageError, match=r"^graph must be a Graph, got 1\.$"):
         declared(graph="not_imported:Graph")(lambda graph: graph)(1)
     assert call.__name__ == "call"
+
+
+def test_an_adjacency_may_be_a_word_wherever_one_is_stated() -> None:
+    word, adjacency = "add-remove", Adjacency.ADD_REMOVE
+    events = [
+        Gaussian(2.0, 1.0, word), Laplace(2.0, 1.0, word), Unbounded("x", word),
+        Renyi((2.0,), (0.1,), word, Standing.PROVEN),
+    ]  # fmt: skip
+    stated = [*events, Facts(2, None, 1.0, word), EmbeddingAttack(2.0, 1e-5, word), SketchAttack(2.0, 1e-5, word)]
+    for held in stated:
+        assert held.adjacency is adjacency  # type: ignore[attr-defined]
+    assert account(events[0], delta=1e-5) == account(Gaussian(2.0, 1.0, adjacency), delta=1e-5)
+    assert vault().facts.adjacency is adjacency
+    for wrong in (None, 1, "neither"):
+        with pytest.raises(UsageError, match=r"^Unknown adjacency .*: say add-remove or replace-one\.$"):
+            Gaussian(2.0, 1.0, wrong)
+        with pytest.raises(UsageError, match=r"^Unknown adjacency"):
+            Facts(2, None, 1.0, wrong)

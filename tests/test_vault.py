@@ -695,3 +695,30 @@ def test_noise_too_small_to_add_safely_is_refused_before_it_is_paid_for() -> Non
     vault = Vault(np.eye(8), clip=0.5, adjacency="replace-one", budget=(1e12, 1e-5))
     with pytest.raises(UsageError, match="too small"):
         vault.release(RandomProjection(slices=8, sigma=1e-8), purpose="hardly any noise")
+
+
+def test_what_remains_is_the_largest_gaussian_that_still_fits_in_memory_as_in_a_ledger(tmp_path: Path) -> None:
+    from privot import Count
+    from privot.accounting import calibrate
+
+    def gaussian(sigma: float) -> Event:
+        return Gaussian(sigma, 1.0, Adjacency.ADD_REMOVE)
+
+    rows = np.zeros((9, 2))
+    terms = {"clip": 1.0, "adjacency": "add-remove", "budget": (2.0, 1e-5)}
+    with Ledger.create(tmp_path / "a.ledger") as book:
+        for held in (Vault(rows, **terms), Vault(rows, **terms, ledger=book)):
+            assert held.remaining() == 2.0
+            held.release(Count(epsilon=1.0, delta=1e-6), purpose="how many")
+            left = held.remaining()
+            assert 1.0 < left < 2.0
+
+            nearly, more = (
+                Gaussian(calibrate(gaussian, epsilon=share * left, delta=1e-5), 1.0, Adjacency.ADD_REMOVE)
+                for share in (0.99, 1.01)
+            )
+            held.check(nearly, purpose="nearly all")
+            with pytest.raises(BudgetError):
+                held.check(more, purpose="more than all")
+        (data,) = book.datasets()
+        assert book.remaining(data.fingerprint) == left == Vault(rows, **terms, ledger=book).remaining()

@@ -79,7 +79,7 @@ class Gaussian(Event):
     def __post_init__(self) -> None:
         check_positive("σ", self.sigma)
         check_positive("The sensitivity", self.sensitivity)
-        check_kind("The adjacency", self.adjacency, Adjacency)
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Laplace(Event):
     def __post_init__(self) -> None:
         check_positive("The scale", self.scale)
         check_positive("The sensitivity", self.sensitivity)
-        check_kind("The adjacency", self.adjacency, Adjacency)
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Projection(Event):
         check_count("The number of slices", self.slices, most=most)
         check_positive("σ", self.sigma)
         check_positive("The sensitivity", self.sensitivity)
-        check_kind("The adjacency", self.adjacency, Adjacency)
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
         check_frame(self.frame)
         if self.bound not in get_args(Bound):
             raise UsageError(f"Unknown bound {brief(self.bound)}: say one of {', '.join(get_args(Bound))}.")
@@ -178,7 +178,7 @@ class Renyi(Event):
     kind: ClassVar[str] = "renyi"
 
     def __post_init__(self) -> None:
-        check_kind("The adjacency", self.adjacency, Adjacency)
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
         check_kind("The standing", self.standing, Standing)
         orders, epsilons = self.orders, self.epsilons
         if not isinstance(orders, tuple) or not isinstance(epsilons, tuple) or not 0 < len(orders) == len(epsilons):
@@ -220,7 +220,7 @@ class Unbounded(Event):
 
     def __post_init__(self) -> None:
         check_kind("The name", self.name, str)
-        check_kind("The adjacency", self.adjacency, Adjacency)
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
 
 
 @dataclass(frozen=True)

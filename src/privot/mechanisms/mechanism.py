@@ -87,6 +87,8 @@ class Facts:
     whole_units: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
+        # a word is taken where the adjacency is
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
         if self.whole_units and self.unit is None:
             raise UsageError("Rows that hold everything of one unit need the unit.")
         if self.unit is not None and self.adjacency is not Adjacency.ADD_REMOVE:

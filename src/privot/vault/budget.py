@@ -24,7 +24,7 @@ from privot.guarantee import Adjacency
 from privot.kinds.related_records import RelatedTables
 from privot.ledger.ledger_rows import BUDGET, CHARGE, RESERVE, Row, canonical, charge_body, charged, now
 from privot.ledger.refusal import refusal
-from privot.ledger.tally import Draws, MarkedCharges, Offer, offered
+from privot.ledger.tally import Draws, MarkedCharges, Offer, budget_of, filter_of, offered
 from privot.partitions.source import PartitionedSource
 
 if TYPE_CHECKING:
@@ -80,6 +80,12 @@ class MemoryBudget:
     def charges(self, mark: str) -> int:
         """How many charges carry `mark` in their purpose."""
         return sum(mark in row.note for row in self._rows if row.kind == CHARGE)
+
+    def remaining(self) -> float:
+        """The ε that is left, as a ledger counts it."""
+        budget = budget_of(self._rows, _UNNAMED)
+        assert budget is not None
+        return filter_of(self._rows, budget).left
 
     @property
     def identity(self) -> None:
@@ -185,6 +191,10 @@ class LedgerBudget:
     def charges(self, mark: str) -> int:
         """How many charges of these records carry `mark` in their purpose, and what they were for."""
         return MarkedCharges.among(self._ledger.entries(self._data), mark)
+
+    def remaining(self) -> float:
+        """The ε that is left to these records in the ledger."""
+        return self._ledger.remaining(self._data)
 
     @property
     def identity(self) -> str:

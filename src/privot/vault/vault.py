@@ -247,6 +247,23 @@ class Vault(VaultOpeners):
         """
         return self.__budget.charges(mark)
 
+    def remaining(self) -> float:
+        """The ε of the largest Gaussian mechanism that these records may still pay for, at the budget's δ.
+
+        Other mechanisms of that ε take a little more; `check` says what fits. In a ledger other vaults may pay from the
+        same budget.
+
+        >>> import numpy as np
+        >>> from privot import Count
+        >>> vault = Vault(np.zeros((9, 2)), clip=1.0, adjacency="add-remove", budget=(2.0, 1e-5))
+        >>> vault.remaining()
+        2.0
+        >>> _ = vault.release(Count(epsilon=1.0, delta=1e-6), purpose="how many")
+        >>> 0.9 < vault.remaining() < 2.0
+        True
+        """
+        return self.__budget.remaining()
+
     @declared(event="privot.accounting.events:Event")
     def check(self, event: Event, *, purpose: str) -> None:
         """Refuse charges to come that together cost `event` and do not fit the budget; nothing is charged.

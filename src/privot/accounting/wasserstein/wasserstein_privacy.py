@@ -40,7 +40,7 @@ class WassersteinPrivacy:
         check_order(self.mu)
         if not is_number(self.epsilon) or self.epsilon < 0.0:
             raise UsageError(f"ε must be a finite number of at least 0, got {brief(self.epsilon)}.")
-        check_kind("The adjacency", self.adjacency, Adjacency)
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
         check_kind("The standing", self.standing, Standing)
 
     def at_order(self, mu: float) -> WassersteinPrivacy:

@@ -76,6 +76,9 @@ class EmbeddingAttack:
     make: Callable[..., MeanEmbedding] = field(default=MeanEmbedding, repr=False)
     title: str = "embedding"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+
     @property
     def name(self) -> str:
         """The mechanism and its parameters, in a few words."""

@@ -69,6 +69,9 @@ class SketchAttack:
     make: Callable[..., PrivateSketch] = field(default=PrivateSketch, repr=False)
     own_design: SketchDesign | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+
     @property
     def name(self) -> str:
         """The mechanism and its parameters, in a few words."""
