@@ -75,7 +75,7 @@ def read_frame(kind: str, seed: str) -> None:
 def _check_made(made: Any, kind: str, schema: Any) -> None:
     """What comes out is a frame of the same library that the schema allows: a vault takes it again."""
     from privot import Vault
-    from privot.tables import frame_kind
+    from privot.tables.frames.frame_form import frame_kind
 
     columns = [str(name) for name in (made.column_names if kind == "arrow" else made.columns)]
     if frame_kind(made) != kind or columns != [column.name for column in schema.columns] or len(made) != 9:

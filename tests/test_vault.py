@@ -246,7 +246,7 @@ def test_the_budget_runs_out_before_the_second_release() -> None:
     noise = Spy()
     held = vault(budget=((one + both) / 2, 1e-5), noise=noise)
     held.release(Custom(), purpose="first")
-    with pytest.raises(BudgetError, match="refuses 'second'") as refusal:
+    with pytest.raises(BudgetError, match="The release 'second' ") as refusal:
         held.release(Custom(), purpose=f"second (run {'0a' * 8})")
     assert refusal.value.exit_code == 4
     assert len(noise.asked) == 1
