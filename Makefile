@@ -65,7 +65,8 @@ bench: $(READY)
 	$(BIN)/privot bench noise
 	$(BIN)/privot bench accounting
 
-# Hostile options, files, folders and messages, in ten minutes on two cores. What failed is kept in fuzz-failures/.
+# Hostile options, files, folders, messages, texts, frames, places and signals, in about ten minutes on two cores. What
+# failed is kept in fuzz-failures/.
 fuzz: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m fuzz $(FUZZ)
 

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 import signal
 import sys
-from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+# this is run as a file, so the fuzzer's lives are found by the root of the project
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 # what the commands load along their way is loaded here, so that a life is spent on the command
+from fuzz.lives import charges, life
+
 import privot.cli.app
 import privot.cli.running.private_comparison
 import privot.cli.running.sketch_release
@@ -31,8 +33,6 @@ import privot.jobs.release_once
 import privot.mechanisms
 import privot.tables
 import privot.transport  # noqa: F401
-from privot import cli
-from privot.ledger import Ledger
 
 TERMS = "--epsilon 0.5 --delta 1e-6"
 COMMANDS = {
@@ -43,7 +43,7 @@ COMMANDS = {
     "compare dp-swd": f"compare a.csv b.csv --method dp-swd {TERMS} --adjacency replace-one --clip 9",
     "sketch": f"sketch a.csv {TERMS} --adjacency add-remove --range 0,9 --out s.sketch",
 }
-"""Every command that releases and keeps no job; jobs are killed in tests/synthesis and tests/adaptation."""
+"""Every command that releases and keeps no job; `job_killer` kills jobs."""
 MOMENTS = {
     "at the charge": "privot.ledger.ledger.Ledger._append",
     "after the charge": "privot.ledger.ledger.Ledger._anchor",
@@ -66,61 +66,6 @@ FEW = [
     ("release histogram", "when it was delivered", "SIGKILL"),
 ]
 """One kill of each kind."""
-
-
-def strike(place: str, number: int, at: int) -> None:
-    """Let the function at `place` send the signal to its own process when it is called for the `at`-th time."""
-    owner, name = _found(place.split("."))
-    real, calls = getattr(owner, name), []
-
-    def struck(*given: Any, **named: Any) -> Any:
-        calls.append(None)
-        if len(calls) == at:
-            os.kill(os.getpid(), number)
-            # the interpreter looks at signals between two steps
-            [None for _ in range(1000)]
-        return real(*given, **named)
-
-    setattr(owner, name, struck)
-
-
-def _found(parts: list[str]) -> tuple[Any, str]:
-    with suppress(ModuleNotFoundError):
-        return import_module(".".join(parts[:-1])), parts[-1]
-    return getattr(import_module(".".join(parts[:-2])), parts[-2]), parts[-1]
-
-
-def life(words: str, struck: tuple[str, int, int] | None = None) -> tuple[int, str, str]:
-    """(exit code or minus the signal, standard output, standard error) of one run of a command, in a fork."""
-    child = os.fork()
-    if child == 0:
-        for number, name in ((1, "out"), (2, "err")):
-            os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-        # tests that run in the background ignore interrupts
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        if struck is not None:
-            strike(*struck)
-        sys.argv = ["privot", *shlex.split(words)]
-        code = 1
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        finally:
-            os._exit(code)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return code, Path("out").read_text(), Path("err").read_text()
-
-
-def charges() -> list[int]:
-    """How many charges each ledger here holds; each is verified."""
-    found = []
-    for path in sorted(Path().glob("*.ledger")):
-        with Ledger.open(path) as book:
-            book.verify()
-            found.append(len(book.entries()))
-    return found
 
 
 def killed(name: str, moment: str, number: str, turn: int) -> dict[str, Any]:
