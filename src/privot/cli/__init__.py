@@ -64,14 +64,14 @@ def _run(arguments: list[str], debug: bool) -> int:
     from privot.cli.parsing.option_bounds import check_words
     from privot.cli.parsing.recalled_options import recalled
     from privot.cli.plugged import plugged
+    from privot.cli.printing.command_warnings import warned
     from privot.cli.printing.interrupts import WAITING
     from privot.cli.printing.unforeseen import unforeseen
-    from privot.cli.printing.warnings_said import said
     from privot.common.extras import needing
     from privot.errors import PrivotError
 
     interruption.written.clear()
-    said.clear()
+    warned.clear()
     interruption.tell_when_waiting(lambda: _say(WAITING) if sys.stderr.isatty() else None)
     try:
         if COMPLETING in os.environ:

@@ -166,7 +166,7 @@ def warn_of_copies(book: Ledger, rows: Any, *places: str | Path) -> None:
     whether it guards them is not known then, nor of a ledger older than partitions. Any other failure is not hidden.
     Partitions are read once for all these ledgers.
     """
-    from privot.cli.printing.warnings_said import warn
+    from privot.cli.printing.command_warnings import warn
     from privot.errors import DataError, PrivotError, UsageError
     from privot.ledger import Ledger
     from privot.partitions.source import PartitionedSource

@@ -103,7 +103,7 @@ def open_codec(schema: Path | None, units: UnitOptions = NO_UNIT) -> TableCodec 
 
 def ask_for_unit(codec: TableCodec) -> None:
     """Warn where the schema names what looks like an identifier, and no unit was stated; no value is looked at."""
-    from privot.cli.printing.warnings_said import warn
+    from privot.cli.printing.command_warnings import warn
     from privot.tables.unit_column import identifier_names
 
     described, dropped = identifier_names(codec.schema)

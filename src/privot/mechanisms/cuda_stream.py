@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from privot.errors import UsageError
-from privot.noise.graph_capture import is_captured
+from privot.noise.noise_source import is_captured
 
 if TYPE_CHECKING:
     import torch

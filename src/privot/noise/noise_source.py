@@ -24,7 +24,6 @@ from privot.common.devices import usable_cores
 from privot.errors import UsageError
 from privot.guarantee import Standing
 from privot.noise import chacha, discrete_gaussian, normals, record_sampling
-from privot.noise.graph_capture import is_captured
 from privot.noise.keystream import KEY_BYTES, Keystream
 
 if TYPE_CHECKING:
@@ -241,3 +240,12 @@ class SeededNoise(CountedNoise):
 
     def _key(self) -> bytes:
         return hashlib.sha256(b"privot seeded noise" + self._seed + self._next_number()).digest()
+
+
+def is_captured() -> bool:
+    """Whether a CUDA graph, a trace or a compiler captures operations now: each replay would repeat the same noise."""
+    import torch
+
+    started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    tracing = torch.jit.is_tracing() or torch.compiler.is_compiling()  # type: ignore[attr-defined,no-untyped-call]
+    return bool((started and torch.cuda.is_current_stream_capturing()) or tracing)

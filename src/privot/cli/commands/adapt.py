@@ -157,7 +157,7 @@ def _print_request(request: AdaptationRequest, path: Path, out: Path, as_json: b
 
 
 def _print(made: AdaptAnswer, out: Path, as_json: bool) -> None:
-    from privot.cli.printing.warnings_said import with_warnings
+    from privot.cli.printing.command_warnings import with_warnings
     from privot.jobs.spending import spending_lines
     from privot.synthesis.output.html_report import CONFIDENTIAL
 

@@ -9,8 +9,8 @@ import typer
 
 from privot.cli.parsing import options as shared
 from privot.cli.parsing.options import AsJson, Delta, Epsilon, LedgerFile, Neighbours, NewRecords
+from privot.cli.printing.command_warnings import with_warnings
 from privot.cli.printing.printed_answer import print_facts, print_json
-from privot.cli.printing.warnings_said import with_warnings
 
 if TYPE_CHECKING:
     from privot.cli.running.sketch_release import SketchAnswer

@@ -271,7 +271,7 @@ def _print_expected_errors(errors: list[dict[str, Any]], stated: bool) -> None:
 
 def _print(made: SynthAnswer, data: str, out: Path, samples: int, as_json: bool) -> None:
     from privot.cli.ledgers import label_of
-    from privot.cli.printing.warnings_said import with_warnings
+    from privot.cli.printing.command_warnings import with_warnings
     from privot.jobs.spending import spending_lines
 
     guarantee, spent = made.guarantee, made.spent

@@ -90,7 +90,7 @@ def init(
 
     Example: privot ledger init digits.ledger --data digits --epsilon 3 --delta 1e-5 --adjacency replace-one
     """
-    from privot.cli.printing.warnings_said import with_warnings
+    from privot.cli.printing.command_warnings import with_warnings
     from privot.errors import UsageError
     from privot.ledger import Ledger
 

@@ -253,9 +253,9 @@ def _bins(text: str | None) -> int | tuple[float, ...] | None:
 
 
 def _print(made: SummaryAnswer, what: str, out: Path | None, as_json: bool) -> None:
+    from privot.cli.printing.command_warnings import with_warnings
     from privot.cli.printing.guarantee_words import in_words, summary
     from privot.cli.printing.summary_words import answer_rows, plain_value
-    from privot.cli.printing.warnings_said import with_warnings
 
     release = made.release
     if as_json:

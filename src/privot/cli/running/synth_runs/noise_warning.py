@@ -16,7 +16,7 @@ def warn_of_noise(options: SynthOptions, design: Any, records: int | None) -> No
     Under add-remove the number of records is private: then the number needed is said, and not compared.
     """
     from privot.cli.parsing.typed_values import read_options
-    from privot.cli.printing.warnings_said import warn
+    from privot.cli.printing.command_warnings import warn
     from privot.mechanisms import MeanEmbedding
     from privot.synthesis.neural.defaults.problem_and_rules import ASSUMED_RECORDS
     from privot.synthesis.neural.defaults.rows_needed import rows_needed

@@ -71,7 +71,7 @@ class RelatedJob(SynthJob):
 
     def _ask(self) -> None:
         """Warn of columns that look like identifiers by their names; no value is looked at."""
-        from privot.cli.printing.warnings_said import warn
+        from privot.cli.printing.command_warnings import warn
         from privot.tables.unit_column import identifier_names
 
         for name, schema in zip(self.related.codec.names, self.related.codec.schemas, strict=True):
