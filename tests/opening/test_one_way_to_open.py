@@ -26,7 +26,7 @@ OWN = {
     "privot_lab/bench/tables/table_runs.py": "the steward's own results file, and what a process that it started wrote",
     "privot_lab/bench/tables/table_step.py": "np.load, without pickles, of what a process of the same run wrote",
     "privot_lab/bench/tables/table_summary.py": "json.loads of what json.dumps just wrote",
-    "common/private_files.py": "writes",
+    "common/files.py": "writes",
     "ledger/anchor.py": "writes",
     "ledger/ledger_key.py": "writes",
     "cli/running/paid_answer.py": "compares two answers of the user's own",

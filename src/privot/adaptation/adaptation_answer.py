@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from privot.accounting import account, read_guarantee
 from privot.accounting.events import Gaussian, event_from_dict
 from privot.adaptation.adaptation_request import AdaptationRequest
-from privot.common.files import private_folder
-from privot.common.private_files import lock_folder
+from privot.common.files import lock_folder, private_folder
 from privot.errors import DataError
 from privot.federation.wire.messages import MAX_BYTES, decode, encode
 from privot.federation.wire.signing import open_sealed, seal

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and on disk before anybody relies on them; it knows nothing of what is in them."""
+"""Files that are whole or not there, locked folders, keys of one owner; it knows nothing of what is in them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from privot.errors import UsageError
 
 PART = ".part"
 """How the name of a file ends that is still being written: a kill may leave one behind."""
@@ -96,3 +98,36 @@ def sync(path: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def lock_folder(folder: Path, what: str, part: str | None = None) -> int:
+    """Keep every other process out of `folder` until this one ends; returns the descriptor that holds the lock.
+
+    With a `part` (hexadecimal digits) only those that want the same part are kept out.
+    """
+    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        import fcntl
+    except ImportError:
+        # only POSIX has it; elsewhere two processes on one folder are not kept apart
+        return descriptor
+    try:
+        if part is None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            # one byte of an endless file stands for a part
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, int(part[:15], 16))
+    except OSError:
+        os.close(descriptor)
+        raise UsageError(f"Another process works in {folder} as this {what}: stop it first.") from None
+    return descriptor
+
+
+def write_key(path: Path, content: bytes) -> None:
+    """Write a new private key that only its owner may read."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise UsageError(f"The key {path} exists already: it is never overwritten.") from None
+    with open(descriptor, "wb") as file:
+        file.write(content)

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privot.common.files import private_folder, sync, write_whole
+from privot.common.files import lock_folder, private_folder, sync, write_whole
 from privot.common.interruption import finishing
-from privot.common.private_files import lock_folder
 from privot.errors import BudgetError, DataError, LostReleaseError, PrivotError, StoppedError
 from privot.mechanisms.mechanism import Identified
 from privot.opening import read_bytes, read_json

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 
-from privot.common.private_files import write_key
+from privot.common.files import write_key
 
 NAME = "open-privot-plan.html"
 _PAGE = """<!doctype html>

@@ -19,8 +19,7 @@ from typing import Any, Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from privot.common.files import private_file, private_folder, write_whole
-from privot.common.private_files import lock_folder
+from privot.common.files import lock_folder, private_file, private_folder, write_whole
 from privot.errors import DataError, PrivotError, UsageError
 from privot.federation.coordination.answers import Answer, checked, sketch_in
 from privot.federation.coordination.federated_job import FederatedJob

@@ -18,8 +18,7 @@ import numpy as np
 
 from privot.accounting import Gaussian, calibrate
 from privot.common.extras import needing
-from privot.common.files import PART, private_file, private_folder, sync
-from privot.common.private_files import lock_folder
+from privot.common.files import PART, lock_folder, private_file, private_folder, sync
 from privot.data import load
 from privot.errors import BudgetError, DataError, PolicyError, PrivotError, UsageError
 from privot.federation.coordination.answers import Answer, digest

@@ -20,8 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import NameOID
 
-from privot.common.files import private_folder, write_whole
-from privot.common.private_files import write_key
+from privot.common.files import private_folder, write_key, write_whole
 from privot.errors import UsageError, brief
 from privot.federation.wire.signing import make_key, public_name
 

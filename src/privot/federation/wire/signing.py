@@ -12,8 +12,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from privot.common.files import write_whole
-from privot.common.private_files import write_key
+from privot.common.files import write_key, write_whole
 from privot.errors import DataError
 from privot.federation.wire.messages import MAX_BYTES
 from privot.opening import parse_json, read_bytes, read_text
