@@ -118,6 +118,8 @@ def test_a_lost_release_is_paid_for_again_only_if_that_is_allowed(tmp_path: Path
         patch.setattr("privot.release.Release.save", lambda *a, **k: (_ for _ in ()).throw(Killed()))
         with pytest.raises(Killed):
             asked("embedding").fit(vault, SOURCE, folder=tmp_path / "out")
+    # what makes the very same release is gone too
+    (tmp_path / "out" / "block-1.salt").unlink()
     ledger, vault = opened(tmp_path)
     with pytest.raises(BudgetError, match="pay_again") as refused:
         asked("embedding").fit(vault, SOURCE, folder=tmp_path / "out")

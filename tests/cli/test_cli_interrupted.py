@@ -119,9 +119,9 @@ def test_a_synthesis_interrupted_before_it_paid_says_so(data: Path, tmp_path: Pa
     out = tmp_path / "out"
     code = (
         "import os, signal, privot.vault as v, privot.cli as cli\n"
-        "release = v.Vault.release\n"
+        "release = v.Vault.release_once\n"
         "def early(self, *a, **k): raise KeyboardInterrupt\n"
-        "v.Vault.release = early\n"
+        "v.Vault.release_once = early\n"
         "cli.main()"
     )
     words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=20", "--samples", "50"]
@@ -153,15 +153,17 @@ def test_an_interrupt_between_charge_and_release_waits_for_the_release(data: Pat
     assert charges(tmp_path / "data.npz.ledger") == 1
 
 
-def test_a_second_interrupt_between_charge_and_release_says_that_the_budget_is_spent(
-    data: Path, tmp_path: Path
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_second_interrupt_between_charge_and_release_says_what_is_kept_or_spent(
+    kept: bool, data: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     code = (
-        "import os, signal, privot.ledger.ledger as l, privot.cli as cli\n"
+        "import os, signal, pathlib, privot.ledger.ledger as l, privot.cli as cli\n"
         "charge = l.Ledger.charge\n"
         "def struck(self, *a, **k):\n"
         "    charge(self, *a, **k)\n"
+        f"    [salt.unlink() for salt in pathlib.Path({str(out)!r}).glob('*.salt') if not {kept}]\n"
         "    for _ in range(2): os.kill(os.getpid(), signal.SIGINT)\n"
         "    [None for _ in range(1000)]\n"
         "l.Ledger.charge = struck\n"
@@ -170,6 +172,11 @@ def test_a_second_interrupt_between_charge_and_release_says_that_the_budget_is_s
     words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=20", "--samples", "50"]
     found = warm.run(["-c", code, *words, "--out", str(out)])
     assert found.returncode == 130, found.stderr
+    if kept:
+        assert "what makes the very same one is kept" in found.stderr
+        assert run(again(found.stderr)) == 0
+        assert charges(tmp_path / "data.npz.ledger") == 1
+        return
     assert "stopped before the release was saved: that budget is spent" in found.stderr
     assert "--pay-again" in found.stderr
     assert run(["synth", "--resume", "--out", str(out)]) == 4

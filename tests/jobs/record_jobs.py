@@ -185,7 +185,7 @@ def typed(words: str) -> Any:
 
 
 def fitted(data: str, kind: str) -> Any:
-    """A job that is begun from Python."""
+    """A job that is begun from Python, as it is written today."""
 
     def work() -> None:
         from privot.adaptation import DomainAdapter
@@ -198,7 +198,7 @@ def fitted(data: str, kind: str) -> Any:
         budget = None if book.datasets() else (2.0, 1e-5)
         if kind == "table":
             codec = TableCodec(Schema.load("table.json"))
-            vault = Vault.from_table(data, codec.schema, adjacency="add-remove", ledger=book, budget=budget)
+            vault = Vault.open(data, codec.schema, adjacency="add-remove", ledger=book, budget=budget)
             Synthesizer(2.0, 1e-5, codec=codec, device="cpu", seed=1).fit(vault, folder="out")
         else:
             held, source = np.load(data), np.load("source.npz")

@@ -52,10 +52,25 @@ def job(
     return {**said["jobs"][request.param], "name": request.param}
 
 
+TODAY = {
+    "--checkpoint 0": "--set checkpoint=0",
+    "--workers 1": "--set workers=1",
+    "--records 400": "--set records=400",
+    "--steps 40": "--set steps=40",
+    "patients.csv --schema patients.json --child visits.csv --child-schema visits.json --parent-key id": (
+        "patients.csv visits.csv --schema patients.json --schema visits.json --unit id"
+    ),
+}
+"""What is typed today for what was typed then."""
+
+
 def ended(job: dict[str, Any], *more: str) -> int:
     """The exit code of going on with a job as a person would."""
     resumed = ["--resume"] if job["words"].startswith(("synth", "adapt")) else []
-    return run([*shlex.split(job["words"]), *resumed, "--json", *more])
+    words = job["words"]
+    for then, now in TODAY.items():
+        words = words.replace(then, now)
+    return run([*shlex.split(words), *resumed, "--json", *more])
 
 
 @pytest.mark.parametrize("job", CASES, indirect=True)

@@ -66,7 +66,7 @@ def test_fit_called_again_after_a_kill_goes_on_and_pays_once(method: str, tmp_pa
 
 def test_fit_that_was_stopped_before_it_paid_pays_when_called_again(tmp_path: Path) -> None:
     _, vault = opened(tmp_path, budget=20.0)
-    with killed_at("privot.vault.Vault.release"):
+    with killed_at("privot.vault.Vault.release_once"):
         asked("embedding").fit(vault, folder=tmp_path / "out")
     ledger, vault = opened(tmp_path)
     asked("embedding").fit(vault, folder=tmp_path / "out")
@@ -77,6 +77,8 @@ def test_a_lost_release_is_paid_for_again_only_where_that_is_said(tmp_path: Path
     _, vault = opened(tmp_path)
     with killed_at("privot.release.Release.save"):
         asked("embedding").fit(vault, folder=tmp_path / "out")
+    # what makes the very same release is gone too
+    (tmp_path / "out" / "release.salt").unlink()
     ledger, vault = opened(tmp_path)
     with pytest.raises(BudgetError, match="pay_again") as refused:
         asked("embedding").fit(vault, folder=tmp_path / "out")

@@ -145,6 +145,21 @@ class AdaptationTerms:
         }
 
 
+def asked_of(job: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked of the job with these settings, as `AdaptationTerms.to_dict` writes it.
+
+    A command writes what was typed: a shape as text, changed settings as texts, and what only it is told.
+    """
+    asked: dict[str, Any] = dict(job["asked"])
+    if "set" not in asked:
+        return asked
+    changed, shape = asked.pop("set"), asked["shape"]
+    for only_typed in ("classes", "unit", "per_unit"):
+        asked.pop(only_typed, None)
+    sides = None if shape is None else [int(side) for side in shape.split(",")]
+    return {**asked, "shape": sides, "settings": job["design"]["settings"] if changed else None}
+
+
 def checked_source(source: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Public rows and labels 0, 1, …; refuses a source that cannot be trained on."""
     try:

@@ -18,7 +18,7 @@ from privot.adaptation.adaptation_config import AdaptationConfig
 from privot.adaptation.adaptation_design import (
     AdaptationDesign,
 )
-from privot.adaptation.adaptation_planner import AdaptationTerms, Source, paid_elsewhere
+from privot.adaptation.adaptation_planner import AdaptationTerms, Source, asked_of, paid_elsewhere
 from privot.adaptation.learner import Learner, Progress
 from privot.adaptation.model_folder import Adapted, read_model, write_model
 from privot.adaptation.networks import Committee, Networks, check_known
@@ -126,6 +126,11 @@ class DomainAdapter(PrivateEstimator):
         return self._terms.plan(facts, source, by_request=by_request)
 
     @property
+    def asked(self) -> dict[str, Any]:
+        """What is asked for, as a job in a folder says it."""
+        return self._terms.to_dict()
+
+    @property
     def _terms(self) -> AdaptationTerms:
         """The parameters that decide the design, frozen."""
         return AdaptationTerms(**{name: getattr(self, name) for name in AdaptationTerms.__dataclass_fields__})
@@ -183,6 +188,10 @@ class DomainAdapter(PrivateEstimator):
         found, designed = job.settings.get("asked"), job.settings.get("design")
         if not isinstance(found, dict) or not isinstance(designed, dict) or "request" in job.settings:
             raise DataError(f"{folder / NAME} does not describe an adaptation: choose another folder.")
+        try:
+            found = asked_of(job.settings)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise DataError(f"{folder / NAME} does not describe an adaptation: choose another folder.") from None
         if self.seed is None:
             # not given then and not given now: the seed drawn then is kept
             asked = {**asked, "seed": found.get("seed")}

@@ -19,11 +19,13 @@ from privot.accounting.events import of_standing
 from privot.adaptation.learner import Learner, Progress
 from privot.adaptation.stand_in.stand_in_learner import StandInLearner
 from privot.adaptation.stand_in.table_learner import TableLearner
+from privot.common.interruption import finishing
 from privot.errors import DataError, LostReleaseError
 from privot.guarantee import Guarantee, Standing
 from privot.jobs.blocks import check_block, counted_anew, paid_block
 from privot.jobs.charges import Spent, check_charged, counted
 from privot.jobs.job import Job
+from privot.jobs.kept_salt import KeptSalt
 from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.release import Release
 from privot.vault import Vault
@@ -123,7 +125,7 @@ class PaidTraining:
             self._check(kept.guarantee)
             check_charged(times, counted(kept.guarantee), path.parent)
             self.block = self.block or kept.guarantee
-        elif times and not self.pay_again:
+        elif times and not self.pay_again and not self._repeatable(number, vault):
             if design.settings.blocks == 1:
                 raise LostReleaseError(
                     "This job was stopped between its charge and its release: its budget is spent and the release is "
@@ -133,20 +135,27 @@ class PaidTraining:
             self._keep()
             return
         else:
-            if not vault:
-                vault.append(self.open_vault())
-                design.check_facts(vault[0].facts)
+            opened = self._opened(vault)
             # the weights of the query must be on disk after a kill
             self._keep()
             mechanism = learner.mechanism()
             learner.rehearse(mechanism)
-            self._reserve(vault[0])
+            self._reserve(opened)
             purpose = f"adaptation by {design.settings.method} {self._mark(number)}"
-            stream = held.enter_context(
-                paid_block(vault[0], mechanism, purpose=purpose, delta=design.delta, allow_unproven=self.allow_unproven)
-            )
-            self.charged += 1
-            self.block = stream.guarantee
+            if path is not None and opened.repeats(mechanism):
+                held.enter_context(finishing())
+                kept = KeptSalt.of(path).release(
+                    opened, mechanism, purpose=purpose, delta=design.delta, charged=bool(times)
+                )
+                # a second charge of this block, where the first cannot be made again, counts too
+                self.charged += int(self.spent(self._mark(number))) - int(times)
+                self.block = kept.guarantee
+            else:
+                allowed = self.allow_unproven
+                block = paid_block(opened, mechanism, purpose=purpose, delta=design.delta, allow_unproven=allowed)
+                stream = held.enter_context(block)
+                self.charged += 1
+                self.block = stream.guarantee
 
         def save(release: Release) -> None:
             if path is None:
@@ -154,16 +163,36 @@ class PaidTraining:
             try:
                 release.save(path)
             except OSError as error:
-                raise DataError(
-                    f"{path} could not be written ({error.strerror}), so this release is lost; its charge stays."
-                ) from None
+                again = KeptSalt.of(path).path.exists()
+                what = "run it again, which costs nothing more" if again else "this release is lost, its charge stays"
+                raise DataError(f"{path} could not be written ({error.strerror}): {what}.") from None
             # kept: from here on an interrupt loses nothing
+            KeptSalt.of(path).remove()
             held.close()
 
+        if kept is not None and stream is None and path is not None:
+            if not path.exists():
+                save(kept)
+            # a kill may have left it beside a release that is whole
+            KeptSalt.of(path).remove()
         learner.run_block(stream, kept, save, progress)
         self._keep()
         if path is not None and not learner.keeps_release:
             path.unlink(missing_ok=True)
+
+    def _opened(self, vault: list[Vault]) -> Vault:
+        """The vault, opened and checked once."""
+        if not vault:
+            vault.append(self.open_vault())
+            self.learner.design.check_facts(vault[0].facts)
+        return vault[0]
+
+    def _repeatable(self, number: int, vault: list[Vault]) -> bool:
+        """Whether the release of a charged block can be made again, for no charge, from the salt that is kept."""
+        if self.job is None:
+            return False
+        salt = KeptSalt.of(kept_release(self.job, number))
+        return salt.path.exists() and salt.paid(self._opened(vault), self.learner.mechanism())
 
     def _check(self, block: Guarantee) -> None:
         """Refuse a block that was charged as another event than the design's."""

@@ -272,12 +272,23 @@ def _other_unit(unit: str | None) -> UsageError:
     return UsageError(f"These records have one budget in the ledger, which protects {said}.")
 
 
-def check_no_job(out: Path) -> None:
-    """Refuse a folder that already holds a job, unless the user asked to resume it."""
-    from privot.errors import UsageError
-    from privot.jobs.job import NAME
+def check_no_job(out: Path, place: Path) -> None:
+    """Refuse a folder that already holds a job, unless nothing of it was paid by its ledger, the one at `place`.
 
-    if (out / NAME).exists():
+    Such a job is removed: the same command simply begins it again.
+    """
+    from privot.errors import UsageError
+    from privot.jobs.charges import discard_unpaid
+    from privot.jobs.job import NAME
+    from privot.ledger import Ledger
+
+    if not (out / NAME).exists():
+        return
+    unpaid = False
+    if place.is_file():
+        with Ledger.open(place) as book:
+            unpaid = discard_unpaid(out, book)
+    if not unpaid:
         raise UsageError(f"{out} is not empty: choose another folder, or add --resume to go on with its job.")
 
 

@@ -27,6 +27,19 @@ def charges(ledger: Ledger) -> Spent:
     return spent
 
 
+def discard_unpaid(folder: Path, ledger: Ledger) -> bool:
+    """Remove the job in `folder` if nothing of it was paid, and say whether it did.
+
+    Its own `ledger` must hold neither a charge nor a reservation of it: another one would not know.
+    """
+    job = Job.open(folder)
+    if job.settings.get("ledger") != ledger.identity:
+        return False
+    with job.alone():
+        rows = (*ledger.entries(), *ledger.reservations())
+        return not any(job.any_mark in row.purpose for row in rows) and job.discard()
+
+
 def check_charged(paid: int, stated: Event, folder: Path, *, all_of_them: bool = False) -> None:
     """Refuse to go on with a job whose charges were for another event than `stated`.
 

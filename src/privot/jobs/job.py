@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -99,6 +100,26 @@ class Job:
         """The mark of a later part of this job; no mark contains another."""
         return f"(job {self.name}, {part})"
 
+    def kept(self, part: str = "") -> Path:
+        """Where the release of a part is kept."""
+        return self.folder / (f"{part.replace(' ', '-')}.npz" if part else RELEASE)
+
+    def discard(self) -> bool:
+        """Remove a job that has released nothing, with what it kept beforehand; False where the folder holds more.
+
+        The caller has asked the ledger: nothing of this job was paid.
+        """
+        kept = [path for path in self.folder.iterdir() if not _made_before_paying(path)]
+        if kept:
+            return False
+        for path in self.folder.iterdir():
+            if path.name != NAME:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        # last: until then a second attempt finds the job and goes on here
+        (self.folder / NAME).unlink()
+        sync(self.folder)
+        return True
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep every other process out of the folder; a process that holds the lock may take it again."""
@@ -147,7 +168,7 @@ class Job:
         that match a pattern in `made`, except those named in `keep`), so that later files follow from the last payment.
         Where `repeatable`() is true, `pay` makes the very release that was paid for, and charges nothing more.
         """
-        path = self.folder / (f"{part}.npz" if part else RELEASE)
+        path = self.kept(part)
         mark = self.marked(part) if part else self.mark
         with self.alone():
             # counted under the lock: another process may have paid in the meantime
@@ -179,6 +200,12 @@ class Job:
                 release = pay(mark)
                 release.save(path)
             return release
+
+
+def _made_before_paying(path: Path) -> bool:
+    """Whether a file of a job lies there before anything is paid: its name, a salt, public weights, partitions."""
+    known = (NAME, "checkpoint.safetensors", "partitions")
+    return path.name in known or path.suffix in (".salt", PART)
 
 
 def _occupied(folder: Path) -> UsageError:

@@ -7,27 +7,23 @@ is allowed explicitly.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 from privot.accounting.events import repeated
-from privot.common.files import sync, write_whole
-from privot.errors import BudgetError, DataError, UsageError
-from privot.guarantee import Guarantee, Standing
+from privot.errors import DataError
+from privot.guarantee import Guarantee
 from privot.jobs.blocks import paid_block
 from privot.jobs.charges import Spent, check_charged, counted
 from privot.jobs.job import Job
-from privot.jobs.release_once import SALT_SUFFIX
-from privot.mechanisms.mechanism import Identified, Mechanism, name_of
-from privot.opening import read_bytes
+from privot.jobs.kept_salt import KeptSalt
+from privot.mechanisms.mechanism import Mechanism
 from privot.release import Release
 from privot.vault import Vault
 from privot.vault.stream import Stream
-from privot.vault.vault import SALT_BYTES
 
 Make = Callable[[], Mechanism]
 """Makes the mechanism; called only if something has to be paid."""
@@ -175,40 +171,23 @@ class JobPayments:
             mechanism.event(facts)
             built.append(mechanism)
 
-        # only the ledger's key makes of it the secret of the noise, which lies nowhere
-        salt = self.folder / f"{part or 'release'}{SALT_SUFFIX}"
-
-        def can_keep() -> bool:
-            # passes over partitions take minutes: a kill between charge and release must lose neither
-            vault = self.opened()
-            return vault.partitioned and vault.ledger is not None and _says_what_it_is(built[0])
-
-        def secret() -> bytes:
-            return self.opened().secret_of(read_bytes(salt, most=SALT_BYTES, inside=self.folder))
+        salt = KeptSalt.of(self.job.kept(part))
 
         def repeatable() -> bool:
             """Whether the ledger was charged for this very release, and its noise can be made again."""
-            if not salt.exists():
+            if not salt.path.exists():
                 return False
             prepare()
-            return can_keep() and self.opened().released_once(cast(Identified, built[0]), secret=secret())
+            return salt.paid(self.opened(), built[0])
 
         def pay(mark: str) -> Release:
             vault, purpose = self.opened(), f"{self.terms.purpose} {mark}"
-            if not can_keep():
+            if not vault.repeats(built[0]):
                 return _released(vault, built[0], purpose, self.terms)
-            if not salt.exists():
-                write_whole(salt, os.urandom(SALT_BYTES))
-            try:
-                return self.terms.assumed(
-                    vault.release_once(
-                        cast(Identified, built[0]), purpose=purpose, secret=secret(), delta=self.terms.delta
-                    )
-                )
-            except BudgetError:
-                # refused before anything was charged or touched: the salt serves nothing
-                salt.unlink(missing_ok=True)
-                raise
+            charged = bool(self.spent(mark))
+            return self.terms.assumed(
+                salt.release(vault, built[0], purpose=purpose, delta=self.terms.delta, charged=charged)
+            )
 
         def same(found: Release) -> None:
             self.terms.check(found)
@@ -219,8 +198,7 @@ class JobPayments:
             pay, self.spent, self.pay_again, same, prepare, part, made=self.made, keep=keep, repeatable=repeatable
         )
         # on disk now: nobody needs its noise again, nor the sums that it was made from
-        salt.unlink(missing_ok=True)
-        sync(self.folder)
+        salt.remove()
         if self._vault is not None:
             self._vault.forget_sums()
         mark = self.job.marked(part) if part else self.job.mark
@@ -255,15 +233,3 @@ class JobPayments:
 def _released(vault: Vault, mechanism: Mechanism, purpose: str, terms: Terms) -> Release:
     made = vault.release(mechanism, purpose=purpose, delta=terms.delta, allow_unproven=terms.allow_unproven)
     return terms.assumed(made)
-
-
-def _says_what_it_is(mechanism: Mechanism) -> bool:
-    """Whether a mechanism can be told from every other one, so that its release can be made again."""
-    if not hasattr(mechanism, "identity") or mechanism.standing is not Standing.PROVEN:
-        return False
-    try:
-        name_of(mechanism)
-        mechanism.identity()
-    except UsageError:
-        return False
-    return True

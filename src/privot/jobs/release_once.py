@@ -26,8 +26,6 @@ from privot.vault import Vault
 
 KEPT_SUFFIX = ".secret"
 """The suffix of the file that holds the secret, beside the release, until the release is on disk."""
-SALT_SUFFIX = ".salt"
-"""The suffix of a file in a job's folder, of which only the ledger's key makes the secret (`Vault.secret_of`)."""
 MARK = "mark"
 """The field beside the secret that names the charge: it is part of its purpose, so that the ledger can be asked."""
 Choose = Callable[[], Mapping[str, Any]]

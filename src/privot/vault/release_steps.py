@@ -59,6 +59,18 @@ def check_standing(event: Event, allow_unproven: bool) -> None:
         raise UnprovenError(f"{why} covers this release: pass allow_unproven=True to make it nevertheless.")
 
 
+def is_identified(mechanism: Mechanism) -> bool:
+    """Whether a proven mechanism of one step can be told from every other one (`Identified`)."""
+    if mechanism.steps != 1 or not hasattr(mechanism, "identity") or mechanism.standing is not Standing.PROVEN:
+        return False
+    try:
+        name_of(mechanism)
+        mechanism.identity()
+    except UsageError:
+        return False
+    return True
+
+
 def kept_noise(mechanism: Identified, secret: bytes, facts: Facts, data: str, records: str) -> tuple[KeptNoise, str]:
     """The noise of one release that can be made again, and the mark of its charge.
 

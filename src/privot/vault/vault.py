@@ -33,7 +33,7 @@ from privot.release import Release, Value
 from privot.vault.array_records import _Records
 from privot.vault.budget import LedgerBudget, MemoryBudget, expect_ledger, owner_key
 from privot.vault.partitioned_records import PartitionedRecords, one_place
-from privot.vault.release_steps import check_purpose, check_standing, kept_noise, priced, run_paid
+from privot.vault.release_steps import check_purpose, check_standing, is_identified, kept_noise, priced, run_paid
 from privot.vault.stream import Stream
 from privot.vault.vault_arguments import check_clip, checked_budget, checked_classes, protected_unit, stated_kind
 from privot.vault.vault_openers import VaultOpeners
@@ -235,11 +235,6 @@ class Vault(VaultOpeners):
         """The public name of the ledger that pays (`Ledger.identity`); None for a budget in memory."""
         return self.__budget.identity
 
-    @property
-    def partitioned(self) -> bool:
-        """Whether the records lie in partitions: a release then takes as long as passes over them do."""
-        return isinstance(self.__records, PartitionedRecords)
-
     def charges(self, mark: str) -> int:
         """How many charges for these records carry `mark` in their purpose: what a job that goes on has paid.
 
@@ -344,6 +339,15 @@ class Vault(VaultOpeners):
         noise, mark = self.__kept(mechanism, secret)
         charged, guarantee = self.__pay(mechanism, 1, purpose, False, delta, noise, mark)
         return run_paid(mechanism, guarantee, lambda: mechanism.run(self.__records, noise, charged, 0))
+
+    def repeats(self, mechanism: Mechanism) -> bool:
+        """Whether a release of `mechanism` can be made again by `release_once`: then a kill cannot lose it.
+
+        It can where a ledger remembers what was paid for, noise is the operating system's, and the mechanism, proven
+        and of one step, says what it is to the last bit.
+        """
+        plain = isinstance(self.__budget, LedgerBudget) and type(self.__noise) is SystemNoise
+        return plain and is_identified(mechanism)
 
     def secret_of(self, salt: bytes) -> bytes:
         """A secret for `release_once` that only this `salt` and the ledger's key together give.

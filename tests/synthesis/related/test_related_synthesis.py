@@ -211,6 +211,8 @@ def test_a_job_is_paid_once_and_a_lost_release_is_said(tmp_path: Path):
             job(files, ledger, folder, epsilon=0.5)
         assert len(ledger.entries(data.fingerprint)) == 1
         assert not (folder / "release.npz").exists()
+        # what makes the very same release is gone too
+        (folder / "release.salt").unlink()
         with pytest.raises(LostReleaseError):
             job(files, ledger, folder, epsilon=0.5)
         (folder / "visits.csv").write_text("made from an earlier release\n")

@@ -137,14 +137,14 @@ class PlannedAdaptation:
         from privot.vault import Vault
 
         o = self.options
-        earlier = self._prepare(context, how, how.resume and (how.out / NAME).exists())
+        place = how.ledger or ledgers.default_ledger(how.target, how.out)
+        earlier = self._prepare(context, how, how.resume and (how.out / NAME).exists(), place)
         read: list[Dataset] = []
         design: AdaptationDesign | None = None
         if earlier is None:
             # read and designed before a ledger is created: the first run sets the budget, and must be able to run
             read.append(self._records(how.target))
             design = self.design(Vault(**self._held(read[0]), budget=(o.epsilon, o.delta)).facts)
-        place = how.ledger or ledgers.default_ledger(how.target, how.out)
         with ledgers.open_ledger(place, only_open=earlier is not None) as book:
             job, opened = self._opened(context, how, book, read, design, earlier)
             with job.alone(), telling("adapt", job, charges(book)):
@@ -155,18 +155,49 @@ class PlannedAdaptation:
         compared = leave_comparison(self.adapter, how.out, self.public, self.held_out)
         return AdaptAnswer(self.adapter, accuracy, str(book.path), paid, spent, compared)
 
-    def _prepare(self, context: typer.Context, how: AdaptRun, going_on: bool) -> Job | None:
+    def _prepare(self, context: typer.Context, how: AdaptRun, going_on: bool, place: Path) -> Job | None:
         """The job to go on with; or None and a new output folder, removed again if no job is started in it."""
         from privot.jobs.job import Job, prepared
 
         if going_on:
             ledgers.check_same_records(how.new_records)
             job = Job.open(how.out)
-            _check_same(job, self.asked)
+            self._check_same(job)
             return job
-        ledgers.check_no_job(how.out)
+        ledgers.check_no_job(how.out, place)
         context.with_resource(prepared(how.out))
         return None
+
+    def _check_same(self, job: Job) -> None:
+        """Refuse to resume a job with other options than it was started with."""
+        from privot.adaptation.adaptation_design import AdaptationDesign
+        from privot.errors import DataError, UsageError
+
+        if "request" in job.settings:
+            raise UsageError(f"The job in {job.folder} waits for an answer to its request: use privot adapt --answer.")
+        wrong = DataError(
+            f"The job in {job.folder} does not describe an adaptation that a ledger pays for: choose another folder."
+        )
+        found = job.settings.get("asked")
+        if not isinstance(found, dict) or "ledger" not in job.settings:
+            raise wrong
+        wanted: dict[str, Any]
+        if "set" in found:
+            alone = {"unit": None, "per_unit": None}
+            wanted, found = alone | self.asked, alone | found
+        else:
+            # begun in Python: what only a command is told is compared with the design, when the vault is opened
+            wanted = self.adapter.asked
+            given = self.options.settings
+            if not given:
+                wanted = {**wanted, "settings": found.get("settings")}
+            else:
+                decided = AdaptationDesign.from_dict(job.settings.get("design", {})).settings
+                wanted = {**wanted, "settings": _changed(decided, given).to_dict()}
+                found = {**found, "settings": decided.to_dict()}
+        if set(wanted) != set(found):
+            raise wrong
+        job.check_same(wanted, found)
 
     def _opened(
         self,
@@ -305,18 +336,6 @@ def _check_one_file(target: str, schema: Path | None) -> None:
 
     if is_partitioned(target, None) or (schema is not None and is_folder(target)):
         raise UsageError("privot adapt reads TARGET from one file or a folder of images: give one of those.")
-
-
-def _check_same(job: Job, asked: dict[str, Any]) -> None:
-    """Refuse to resume a job with other options than it was started with."""
-    from privot.errors import DataError, UsageError
-
-    if "request" in job.settings:
-        raise UsageError(f"The job in {job.folder} waits for an answer to its request: use privot adapt --answer.")
-    found, alone = job.settings.get("asked"), {"unit": None, "per_unit": None}
-    if not isinstance(found, dict) or "ledger" not in job.settings or set(alone | found) != set(alone | asked):
-        raise DataError(f"The job in {job.folder} was not started by privot adapt: go on with it where it was started.")
-    job.check_same(alone | asked, alone | found)
 
 
 def _changed(settings: AdaptationConfig, given: list[str]) -> AdaptationConfig:

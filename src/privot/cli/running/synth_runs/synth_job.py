@@ -236,7 +236,7 @@ class SynthJob:
         o = self.options
         # asked first: without a ledger nothing needs to be read
         place = o.ledger or self._default_ledger()
-        earlier = self._prepare(context, o.resume and (o.out / NAME).exists())
+        earlier = self._prepare(context, o.resume and (o.out / NAME).exists(), place)
         read: list[Dataset | PartitionedSource] = []
         if self.source is not None:
             context.with_resource(pass_bar(self.source, quiet=o.as_json))
@@ -275,7 +275,7 @@ class SynthJob:
         if self.codec is not None and self.options.units.column is None:
             ask_for_unit(self.codec)
 
-    def _prepare(self, context: typer.Context, going_on: bool) -> Job | None:
+    def _prepare(self, context: typer.Context, going_on: bool, place: Path) -> Job | None:
         """The job to go on with; or None and a new output folder, removed again if no job is started in it."""
         from privot.jobs.job import Job, prepared
 
@@ -287,7 +287,7 @@ class SynthJob:
             job = Job.open(o.out)
             self._check_same(job)
             return job
-        ledgers.check_no_job(o.out)
+        ledgers.check_no_job(o.out, place)
         context.with_resource(prepared(o.out))
         return None
 
@@ -392,12 +392,14 @@ class SynthJob:
 
         said = job.settings
         try:
-            found = {**said["params"], **said["asked"], "adjacency": said["design"]["adjacency"]}
+            # begun in Python: what only a command is told is compared with the design, when the vault is opened
+            asked = said["asked"] if "asked" in said else {**self.asked, "steps": self._steps(said["design"])}
+            found = {**said["params"], **asked, "adjacency": said["design"]["adjacency"]}
             # without it nobody could tell whether another ledger holds the charge
             found["ledger"] = said["ledger"]
         except (KeyError, TypeError):
             raise DataError(
-                f"The job in {job.folder} was not started by privot synth: go on with it in Python."
+                f"The job in {job.folder} does not describe a synthesis that a ledger pays for: choose another folder."
             ) from None
         for name, option in {"encoder": "--encoder ", "label_encoder": "--set label_encoder="}.items():
             if found.get(name) is not None and self.params.get(name) is None:
@@ -408,6 +410,10 @@ class SynthJob:
         if found.get("public") is not None and "public" not in self.params:
             raise UsageError(f"The job in {job.folder} was started with public images: type --set public=FILE again.")
         job.check_same({**self.params, **self.asked, "adjacency": str(self.adjacency)}, found)
+
+    def _steps(self, design: dict[str, Any]) -> int | None:
+        """The steps of a job that was begun in Python, where steps are typed."""
+        return None if self.asked["steps"] is None else int(design["rules"]["steps"])
 
     def _left_out(self) -> Sequence[int | str]:
         """Classes with too few records to be told from the noise, by name where they have names."""
