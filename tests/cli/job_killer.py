@@ -51,7 +51,7 @@ MOMENTS = {
     "after the charge": "privot.ledger.ledger.Ledger._anchor",
     "before the noise": "privot.vault.vault.run_paid",
     "before it is kept": "privot.release.Release.save",
-    "while it is printed": "privot.cli.printing.output.print_facts",
+    "while it is printed": "privot.cli.printing.printed_answer.print_facts",
 }
 AROUND = tuple(MOMENTS)[:2]
 WITHIN = {"synth sinkhorn": (*AROUND, "while it is printed"), "demo": AROUND}
