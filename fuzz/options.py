@@ -101,7 +101,7 @@ _FURTHER = {
     "settings": {BUDGET, CONVERGENCE, DATA}, "frame": {UNPROVEN}, "bound": {UNPROVEN}, "records": {BUDGET, DATA},
     "steps": {BUDGET, CONVERGENCE}, "batch": {BUDGET, CONVERGENCE}, "p": {CONVERGENCE, DATA}, "trust": {DATA},
     "label": {DATA}, "target": {DATA}, "device": {DATA}, "name": {DATA}, "link": {DATA}, "jobs": {DATA},
-    "seed": {BUDGET}, "ledger": {BUDGET}, "norm": {CONVERGENCE}, "rate": {CONVERGENCE},
+    "seed": {BUDGET}, "ledger": {BUDGET}, "norm": {CONVERGENCE}, "rate": {CONVERGENCE}, "budget": {BUDGET}, "unit": {DATA},
 }  # fmt: skip
 """By parameter: what is right beside 0 and 2."""
 
