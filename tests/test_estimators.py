@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from privot.adaptation import AdaptationConfig, DomainAdapter
 from privot.errors import BudgetError, UsageError
 from privot.jobs.estimator import NotFittedError
-from privot.synthesis import Rules, Synthesizer
+from privot.synthesis import Embedding, Rules, Synthesizer
 from privot.vault import Vault
 
 ESTIMATORS = [Synthesizer, DomainAdapter]
@@ -39,7 +39,7 @@ X, Y = np.random.default_rng(0).uniform(size=(60, 2)), np.arange(60) % 2
 def small(kind: type[Any], **changes: Any) -> Any:
     if kind is Synthesizer:
         network = {"kind": "mlp", "dim": 2, "classes": 2, "segments": [[0, 2, "interval"]], "latent": 4, "hidden": [8]}
-        own = {"rules": Rules(network, steps=5, batch=16, learning_rate=1e-3)}
+        own: dict[str, Any] = {"method": Embedding(Rules(network, steps=5, batch=16, learning_rate=1e-3))}
     else:
         own = {"settings": AdaptationConfig(method="source", batch=8, finish=5, augment=False), "method": "source"}
     return kind(**{"epsilon": 1.0, "device": "cpu", "seed": 1, **own, **changes})

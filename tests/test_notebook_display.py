@@ -31,6 +31,7 @@ from privot.common.html_facts import MAX_ROWS, MAX_WORDS, html_facts
 from privot.errors import BudgetError
 from privot.mechanisms import Facts, RandomProjection
 from privot.synthesis import Rules
+from privot.synthesis.method_configs import Embedding
 from privot.transport import interpolate, sinkhorn, sliced
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u202e\x00"
@@ -80,7 +81,7 @@ def vault() -> Vault:
 def fitted(vault: Vault) -> Synthesizer:
     network = {"kind": "mlp", "dim": 2, "classes": 2, "segments": [[0, 2, "interval"]], "latent": 4, "hidden": [8]}
     rules = Rules(network, steps=2, batch=16, learning_rate=1e-3)
-    return Synthesizer(1.0, 1e-5, rules=rules, device="cpu", seed=1).fit(vault)
+    return Synthesizer(1.0, 1e-5, device="cpu", seed=1, method=Embedding(rules=rules)).fit(vault)
 
 
 def test_a_guarantee_states_everything_that_its_number_needs(guarantee: Guarantee) -> None:

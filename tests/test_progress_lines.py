@@ -13,6 +13,7 @@ from privot import DomainAdapter, Synthesizer, Vault
 from privot.adaptation import AdaptationConfig
 from privot.common.progress_lines import ProgressLines, as_progress
 from privot.synthesis import Rules
+from privot.synthesis.method_configs import Embedding
 
 
 def clock(*seconds: float) -> Callable[[], float]:
@@ -56,7 +57,7 @@ def test_fitting_prints_lines_where_asked(monkeypatch: pytest.MonkeyPatch, capsy
     rules = Rules(network, steps=30, batch=16, learning_rate=1e-3)
     for progress in (None, True):
         vault = Vault(x, y, classes=2, clip=2.0, adjacency="add-remove", budget=(1.0, 1e-5))
-        Synthesizer(1.0, 1e-5, rules=rules, device="cpu", seed=1).fit(vault, progress=progress)
+        Synthesizer(1.0, 1e-5, device="cpu", seed=1, method=Embedding(rules=rules)).fit(vault, progress=progress)
         assert ("training: step" in capsys.readouterr().err) is (progress is True)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from privot.cli import run
 from privot.cli.plugged import GROUP, LABORATORY
-from privot.common.registry import load
+from privot.common.extras import load
 
 ROOT = Path(__file__).parents[2]
 

@@ -26,7 +26,7 @@ from privot.common.privacy_unit import Unit
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
 from privot.jobs.blocks import check_block
-from privot.kinds import Files, Images
+from privot.kinds import Files, Vectors
 from privot.ledger import Ledger
 from privot.noise import SystemNoise
 from privot.partitions.engines.local_engine import LocalEngine
@@ -185,7 +185,7 @@ def test_partitions_have_units_too(tmp_path: Path) -> None:
         part = slice(30 * number, 30 * number + 30)
         np.savez(tmp_path / f"{number}.npz", x=TARGET[part], child=np.arange(90)[part] % 20)
     held = Vault.open(
-        Files(str(tmp_path / "*.npz"), engine=LocalEngine(1)), Images((2,), classes=0, clip=1.0),
+        Files(str(tmp_path / "*.npz"), engine=LocalEngine(1)), Vectors(classes=0, clip=1.0, width=2),
         unit=Unit("child", 3), adjacency="add-remove", budget=TERMS,
     )  # fmt: skip
     done = adapter("embedding").fit(held, SOURCE)

@@ -11,6 +11,7 @@ from scipy.stats import mannwhitneyu, norm
 
 from privot.audit.attacks.membership import area, attack_generator, copying, density_ratio, log_density, nearest
 from privot.audit.findings import broken
+from privot.synthesis.method_configs import Embedding
 
 torch = pytest.importorskip("torch")
 
@@ -75,7 +76,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     x = np.clip(0.25 + 0.5 * y[:, None] + 0.08 * generator.standard_normal((300, 3)), 0, 1)
     vault = Vault(x, y, classes=2, clip=1.0, adjacency="add-remove", budget=(10.0, 1e-5))
     made = {"kind": "mlp", "dim": 3, "classes": 2, "segments": [[0, 3, "interval"]], "latent": 4, "hidden": [16]}
-    synthesizer = Synthesizer(2.0, 1e-5, rules=Rules(made, 80, 16, 1e-2), seed=1, device="cpu")
+    synthesizer = Synthesizer(2.0, 1e-5, seed=1, device="cpu", method=Embedding(rules=Rules(made, 80, 16, 1e-2)))
     out = tmp_path_factory.mktemp("made") / "folder"
     synthesizer.fit(vault, folder=out)
     write_folder(synthesizer, out, 200, 1)

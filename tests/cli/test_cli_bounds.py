@@ -14,6 +14,7 @@ from privot.adaptation.adaptation_config import AdaptationConfig
 from privot.cli import run
 from privot.errors import DataError, UsageError
 from privot.federation.parties.enrolment import make_coordinator
+from privot.kinds import Images
 from privot.synthesis import Synthesizer
 from privot.synthesis.neural.features.fourier import feature_map
 
@@ -187,7 +188,7 @@ def test_the_report_of_an_edited_folder_is_refused_as_bad_data(capsys: Any, fold
 
 @pytest.mark.parametrize("shape", [5, [2, "1"], "2,1"], ids=["a number", "a text inside", "a text"])
 def test_a_folder_whose_shape_was_edited_is_bad_data(shape: Any) -> None:
-    params = {**Synthesizer(1.0, 1e-5, shape=(2, 1)).to_params(), "shape": shape}
+    params = {**Synthesizer(1.0, 1e-5, kind=Images((2, 1))).to_params(), "shape": shape}
     with pytest.raises(DataError, match="list of whole numbers"):
         Synthesizer.from_params(params)
 

@@ -22,6 +22,7 @@ from privot.cli import run
 from privot.jobs.job import Job
 from privot.ledger import Ledger
 from privot.synthesis import Rules, Synthesizer
+from privot.synthesis.method_configs import Embedding
 from privot.synthesis.methods.embedding_training import train
 from privot.synthesis.neural.generator_training.checkpoint import Keeper, load
 from privot.vault import Vault
@@ -96,7 +97,7 @@ def test_interrupted_training_writes_a_checkpoint(tmp_path: Path) -> None:
     x = np.clip(np.random.default_rng(0).normal(0.5, 0.1, size=(60, 2)), 0, 1)
     vault = Vault(x, clip=1.0, adjacency="add-remove", budget=(5.0, 1e-5))
     generator = {"kind": "mlp", "dim": 2, "classes": 1, "segments": [[0, 2, "interval"]], "latent": 4, "hidden": [16]}
-    synthesizer = Synthesizer(5.0, 1e-5, device="cpu", seed=1, rules=Rules(generator, 60, 16, 1e-2))
+    synthesizer = Synthesizer(5.0, 1e-5, device="cpu", seed=1, method=Embedding(rules=Rules(generator, 60, 16, 1e-2)))
     design = synthesizer.design(vault.facts)
     release = vault.release(design.mechanism, purpose="test", delta=1e-5)
     path = tmp_path / "checkpoint.safetensors"

@@ -206,7 +206,7 @@ def framed(library: str, odd: str = "99,,yes") -> Job:
             vault = Vault.open(
                 Files(_read(library), label="frame"), schema, adjacency=ADD, budget=(2.0, 1e-6), ledger=ledger
             )
-            made = Synthesizer(2.0, 1e-6, codec=TableCodec(schema), seed=1, device="cpu").fit(vault)
+            made = Synthesizer(2.0, 1e-6, seed=1, device="cpu", kind=TableCodec(schema)).fit(vault)
             made.save(Path("made"))
         return {"frame": made.sample(20, seed=2), "again": Synthesizer.load("made").sample(20, seed=2)}
 

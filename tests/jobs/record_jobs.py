@@ -199,7 +199,7 @@ def fitted(data: str, kind: str) -> Any:
         if kind == "table":
             codec = TableCodec(Schema.load("table.json"))
             vault = Vault.open(data, codec.schema, adjacency="add-remove", ledger=book, budget=budget)
-            Synthesizer(2.0, 1e-5, codec=codec, device="cpu", seed=1).fit(vault, folder="out")
+            Synthesizer(2.0, 1e-5, device="cpu", seed=1).fit(vault, folder="out")
         else:
             held, source = np.load(data), np.load("source.npz")
             vault = Vault(held["x_train"], clip=1.0, adjacency="replace-one", ledger=book, budget=budget)

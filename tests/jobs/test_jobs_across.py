@@ -23,7 +23,7 @@ from privot.jobs.kept_salt import KeptSalt
 from privot.ledger import Ledger
 from privot.release import Release
 from privot.synthesis import Synthesizer
-from privot.tables import Schema, TableCodec
+from privot.tables import Schema
 from privot.vault import Vault
 
 pytestmark = pytest.mark.slow
@@ -62,7 +62,7 @@ def fitted(kind: str, **more: Any) -> Any:
     if kind == "table":
         schema = Schema.load(Path("table.json"))
         vault = Vault.open("table.csv", schema, adjacency="add-remove", **paid)
-        made = Synthesizer(2.0, 1e-5, codec=TableCodec(schema), device="cpu", seed=1)
+        made = Synthesizer(2.0, 1e-5, device="cpu", seed=1)
         return made.fit(vault, folder="out", **more)
     if kind == "embedding":
         held = np.load("points.npz")

@@ -33,7 +33,7 @@ from worker_sums import SlowCount
 from privot import Ledger, Vault
 from privot.data.record_digest import records_digest
 from privot.errors import BudgetError, DataError, OtherRecordsError, PrivotError, UsageError
-from privot.kinds import Files, Images
+from privot.kinds import Files, Images, Vectors
 from privot.mechanisms import MeanEmbedding, RandomProjection, SketchDesign
 from privot.mechanisms.sketching.private_sketch import PrivateSketch
 from privot.mechanisms.table_counts import grouped_marginals
@@ -46,6 +46,7 @@ from privot.synthesis.neural.defaults import generator_defaults
 from privot.synthesis.neural.features.fourier import Fourier
 from privot.synthesis.neural.features.hadamard import HadamardFourier
 from privot.tables import encode_file
+from synthesis_asked import flat
 
 pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 PEOPLE = people(300)
@@ -142,9 +143,7 @@ def test_vectors_in_parts_release_what_they_release_whole(tmp_path: Path, parts:
     for k in range(parts):
         some = slice(200 * k // parts, 200 * (k + 1) // parts)
         np.savez(tmp_path / f"part-{k:02d}.npz", x=x[some], y=y[some])
-    cut_up = Vault.open(
-        Files(f"{tmp_path}/part-*.npz", engine=HERE), Images((2,), classes=3, clip=1.0), noise=silent(), **terms
-    )
+    cut_up = Vault.open(Files(f"{tmp_path}/part-*.npz", engine=HERE), Vectors(3, 1.0, width=2), noise=silent(), **terms)
     held = Vault(x, y, classes=3, clip=1.0, noise=silent(), **terms)
     assert same(exact(cut_up, mechanism), exact(held, mechanism))
 
@@ -439,5 +438,5 @@ def test_labels_of_partitioned_images_are_refused_before_anything_is_paid(
     asked: dict[str, Any] = {"shape": (16, 16, 3), "low": 0.0, "high": 255.0, "device": "cpu", "seed": 1}
     for folder in (None, tmp_path / "job"):
         with pytest.raises(UsageError, match="in one place"):
-            Synthesizer(8.0, 1e-5, **asked).fit(vault, folder=folder)
+            Synthesizer(8.0, 1e-5, **flat(**asked)).fit(vault, folder=folder)
     assert not list(ledger.entries())

@@ -10,6 +10,7 @@ from synthesis_samples import rules, toy
 
 from privot.synthesis import Synthesizer
 from privot.vault import Vault
+from synthesis_asked import flat
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +27,8 @@ def vault() -> Vault:
 @pytest.fixture
 def small() -> Any:
     def make(**changes: Any) -> Synthesizer:
-        return Synthesizer(**{"epsilon": 5.0, "delta": 1e-5, "rules": rules(), "seed": 1, "device": "cpu", **changes})
+        return Synthesizer(
+            **flat(**{"epsilon": 5.0, "delta": 1e-5, "rules": rules(), "seed": 1, "device": "cpu", **changes})
+        )
 
     return make

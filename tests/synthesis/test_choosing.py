@@ -20,11 +20,13 @@ from privot.errors import BudgetError, DataError, UsageError
 from privot.evaluation.classifiers import CLASSIFIERS, fitted
 from privot.guarantee import Adjacency
 from privot.jobs.job import Job
+from privot.kinds import Images
 from privot.ledger import Ledger
 from privot.mechanisms.accuracy_counts import correct_counts_event
 from privot.release import Release
 from privot.synthesis import Rules, Synthesizer
 from privot.synthesis.job_files import CHOICE, LABELS
+from privot.synthesis.method_configs import Sinkhorn
 from privot.synthesis.methods import after_training_steps
 from privot.synthesis.methods.embedding_method import beside
 from privot.synthesis.neural.after_training.relabelling import Drawn, Labelling, _first_weights
@@ -36,6 +38,7 @@ from privot.synthesis.neural.features.fourier import Fourier
 from privot.synthesis.neural.features.network_features import CONSTANT
 from privot.synthesis.neural.generators.generator import build
 from privot.vault import Vault
+from synthesis_asked import flat
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +72,7 @@ def rules(*, warp: float = 0.05, kind: str = "mapped", **options: Any) -> Rules:
 def small(**given: Any) -> Synthesizer:
     fields = {"shape": BARS, "features": Fourier(64, 60, [2.0], 1), "rules": rules(), "device": "cpu", "seed": 5}
     fields |= given
-    return Synthesizer(*fields.pop("terms", TERMS), **fields)
+    return Synthesizer(*fields.pop("terms", TERMS), **flat(**fields))
 
 
 def vault(**given: Any) -> Vault:
@@ -208,7 +211,7 @@ def test_what_is_due_is_what_is_charged_later(tmp_path: Path) -> None:
 def test_of_a_stream_the_blocks_that_nobody_paid_for_are_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(after_training_defaults.LABELLING["cpu"], "samples", 60)
     options = {"steps": 6, "blocks": 3, "batch": 10, "points": 6, "labelled": 0.3}
-    asked = Synthesizer(*TERMS, method="sinkhorn", shape=BARS, records=200, options=options, device="cpu", seed=5)
+    asked = Synthesizer(*TERMS, records=200, device="cpu", seed=5, kind=Images(BARS), method=Sinkhorn(options=options))
     design = asked.design(vault().facts)
     assert design.labelling is not None
     job = Job(tmp_path, "name", {})

@@ -40,6 +40,7 @@ from privot.synthesis.neural.generator_training.training_state import TrainingSt
 from privot.synthesis.neural.public.public_images import MIN_IMAGES, PublicImages
 from privot.synthesis.output.output_folder import write_folder
 from privot.vault import Vault
+from synthesis_asked import flat
 
 SHAPE, DIM = (16, 16, 3), 768
 TERMS = (20.0, 1e-5)
@@ -73,7 +74,7 @@ def rules(steps: int = 12) -> Rules:
 
 def small(**given: Any) -> Synthesizer:
     fields = {"shape": SHAPE, "features": maps()[0], "rules": rules(), "device": "cpu", "seed": 5, **given}
-    return Synthesizer(*TERMS, **fields)
+    return Synthesizer(*TERMS, **flat(**fields))
 
 
 def vault(**given: Any) -> Vault:
@@ -148,7 +149,7 @@ def test_a_plan_has_one_by_the_rules_or_as_the_options_say(
     facts = Facts(3072, None, 56.0, Adjacency.ADD_REMOVE, 10, unit=given.get("unit"))
     asked = {"epsilon": 10.0, "shape": (32, 32, 3), "records": 10_000, "options": options, "seed": 1, **given}
     asked.pop("unit", None)
-    design = Synthesizer(delta=1e-5, **asked).design(facts)
+    design = Synthesizer(**flat(delta=1e-5, **asked)).design(facts)
     assert (design.mechanism.common is not None) == common
     # its features have so many directions that trying them takes half a minute
     if options != {"labelled": 0.9}:

@@ -29,6 +29,7 @@ from privot.ledger import Ledger
 from privot.synthesis import Synthesizer
 from privot.synthesis.planner import read_design
 from privot.vault import Vault
+from synthesis_asked import flat
 
 DELTA, GONE = 1e-5, object()
 STREAMED = {"steps": 6, "blocks": 3, "batch": 10, "points": 4}
@@ -44,7 +45,7 @@ def opened(place: Path, budget: float = 30.0) -> tuple[Ledger, Vault]:
 
 def asked(method: str) -> Synthesizer:
     given: dict[str, Any] = {"rules": rules(2)} if method == "embedding" else {"options": STREAMED}
-    return Synthesizer(5.0, DELTA, seed=1, device="cpu", method=method, records=40, **given)
+    return Synthesizer(5.0, DELTA, **flat(seed=1, device="cpu", method=method, records=40, **given))
 
 
 @pytest.fixture(scope="module")

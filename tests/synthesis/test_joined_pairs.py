@@ -18,6 +18,7 @@ from privot.errors import UsageError
 from privot.synthesis import Synthesizer
 from privot.synthesis.design import shares
 from privot.synthesis.fitted import FittedGenerator
+from privot.synthesis.method_configs import Embedding
 from privot.synthesis.neural.after_training.relabelling import Drawn, labels_of, of_pixels
 from privot.synthesis.neural.generators.generator import build
 from privot.synthesis.neural.generators.joined_pairs import joined_pairs
@@ -146,7 +147,9 @@ def test_joining_is_refused_where_nobody_says_what_came_out(tmp_path: Path, caps
             fitted().sample(10, joined=wrong)  # type: ignore[arg-type]
     x, y = toy(40)
     vault = Vault(x, y, classes=2, clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
-    Synthesizer(5.0, 1e-5, rules=rules(2), device="cpu", seed=1, records=40).fit(vault).save(tmp_path / "model")
+    Synthesizer(5.0, 1e-5, device="cpu", seed=1, records=40, method=Embedding(rules=rules(2))).fit(vault).save(
+        tmp_path / "model"
+    )
     out = tmp_path / "more.npz"
     assert run(["sample", str(tmp_path / "model"), "-n", "10", "--joined", "0.5", "--out", str(out)]) == 2
     assert "only where a classifier says" in capsys.readouterr().err
@@ -154,9 +157,9 @@ def test_joining_is_refused_where_nobody_says_what_came_out(tmp_path: Path, caps
     codec = TableCodec(Schema((Column("age", "integer", 0, 99),)))
     x, _ = codec.encode(Table({"age": np.arange(90)}), compact=True)
     people = Vault(x, clip=codec.bound(compact=True), adjacency="add-remove", budget=(5.0, 1e-5))
-    table = Synthesizer(5.0, 1e-5, codec=codec, device="cpu", seed=1).fit(people)
+    table = Synthesizer(5.0, 1e-5, device="cpu", seed=1, kind=codec).fit(people)
     with pytest.raises(UsageError, match="Rows of tables"):
         table.sample(10, joined=0.5)
     table.save(tmp_path / "table")
     assert run(["sample", str(tmp_path / "table"), "--joined", "0.5", "--out", str(tmp_path / "more.csv")]) == 2
-    assert "leave out --joined" in capsys.readouterr().err
+    assert "leave out joined" in capsys.readouterr().err

@@ -21,12 +21,14 @@ from privot.accounting.events import Composed
 from privot.errors import BudgetError, DataError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.jobs.job import Job
+from privot.kinds import Images
 from privot.ledger import Ledger
 from privot.mechanisms.exact_sums import try_map
 from privot.noise import SeededNoise
 from privot.release import Release
 from privot.synthesis import Rules, Synthesizer
 from privot.synthesis.job_files import LABELS, LESSON
+from privot.synthesis.methods import asked_of
 from privot.synthesis.methods.embedding_method import beside
 from privot.synthesis.neural.after_training.relabelling import Drawn, Labelling, PretrainedLabeller, labeller, labels_of
 from privot.synthesis.neural.defaults.after_training_defaults import LABELLING, choose_labelling, labelling_of
@@ -35,6 +37,7 @@ from privot.synthesis.neural.features.fourier import Fourier
 from privot.synthesis.neural.features.network_features import CONSTANT, NetworkFeatures, _answers, _on_grid
 from privot.synthesis.output.html_report import write_report
 from privot.vault import Vault
+from synthesis_asked import flat
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +54,7 @@ def rules(labelling: Labelling | None = PLAN) -> Rules:
 def small(**given: Any) -> Synthesizer:
     features = Fourier(64, 60, [2.0], 1)
     fields = {"shape": BARS, "features": features, "rules": rules(), "device": "cpu", "seed": 5, **given}
-    return Synthesizer(*fields.pop("terms", TERMS), **fields)
+    return Synthesizer(*fields.pop("terms", TERMS), **flat(**fields))
 
 
 def vault(**given: Any) -> Vault:
@@ -403,7 +406,9 @@ def test_a_job_killed_before_its_labels_goes_on_and_pays_for_them_once(when: str
 
 def streamed(method: str = "sinkhorn", share: float = 0.3) -> Synthesizer:
     options = {"steps": 6, "blocks": 2, "batch": 10, "points": 6, "labelled": share}
-    return Synthesizer(*TERMS, method=method, shape=BARS, records=200, options=options, device="cpu", seed=5)
+    return Synthesizer(
+        *TERMS, records=200, device="cpu", seed=5, kind=Images(BARS), method=asked_of(method, options=options)
+    )
 
 
 @pytest.mark.parametrize("method", ["sinkhorn", "sinkhorn-parameters"])
@@ -444,7 +449,7 @@ def test_noise_that_is_not_secret_is_allowed_for_labels_too(monkeypatch: pytest.
     monkeypatch.setitem(LABELLING["cpu"], "samples", 60)
     options = {"steps": 4, "blocks": 1, "batch": 10, "points": 6, "labelled": 0.3}
     asked = {"method": "sinkhorn", "shape": BARS, "records": 200, "options": options, "device": "cpu", "seed": 5}
-    done = Synthesizer(*TERMS, **asked, allow_unproven=True).fit(vault(noise=SeededNoise(1)))
+    done = Synthesizer(*TERMS, **flat(allow_unproven=True, **asked)).fit(vault(noise=SeededNoise(1)))
     assert done.labeller_ is not None
     assert done.guarantee_.standing is Standing.UNPROVEN
 

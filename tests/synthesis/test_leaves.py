@@ -16,9 +16,11 @@ from privot.accounting import embedding
 from privot.cli import run
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
+from privot.kinds import Images
 from privot.ledger import Ledger
 from privot.report.image_grid import draw_grid
 from privot.synthesis import Rules, Synthesizer
+from privot.synthesis.method_configs import Embedding
 from privot.synthesis.methods.embedding_training import Target
 from privot.synthesis.methods.leaves_target import leaves_target, shrunk
 from privot.synthesis.neural.after_training.relabelling import labels_of
@@ -40,6 +42,7 @@ from privot.synthesis.neural.public.public_images import MIN_IMAGES, PublicImage
 from privot.synthesis.output.html_report import write_report
 from privot.synthesis.output.output_folder import write_folder
 from privot.vault import Vault
+from synthesis_asked import flat
 
 SHAPE, DIM = (16, 16, 3), 768
 CONFIG: dict[str, Any] = {
@@ -181,7 +184,7 @@ def vault(**given: Any) -> Vault:
 
 
 def made(**given: Any) -> Synthesizer:
-    return Synthesizer(8.0, 1e-5, **{"shape": SHAPE, "device": "cpu", "seed": 3, "records": 400, **given})
+    return Synthesizer(8.0, 1e-5, **flat(**{"shape": SHAPE, "device": "cpu", "seed": 3, "records": 400, **given}))
 
 
 def test_a_design_labels_leaves_unless_something_else_is_said() -> None:
@@ -279,7 +282,14 @@ def test_samples_carry_the_labels_of_the_labeller_and_a_class_can_be_asked_for(
 
 def test_light_is_learned_from_released_means(tmp_path: Path) -> None:
     rules = Rules(CONFIG, 60, 8, 2e-2)
-    lit = Synthesizer(50.0, 1e-5, shape=SHAPE, features=Fourier(DIM, 100, [8.0], 1), rules=rules, device="cpu", seed=3)
+    lit = Synthesizer(
+        50.0,
+        1e-5,
+        device="cpu",
+        seed=3,
+        kind=Images(SHAPE),
+        method=Embedding(features=Fourier(DIM, 100, [8.0], 1), rules=rules),
+    )
     lit.fit(vault(budget=(50.0, 1e-5)))
     lit.save(tmp_path)
     assert "drawn discs and boxes" not in write_report(tmp_path).read_text()

@@ -12,6 +12,7 @@ import pytest
 
 from privot.errors import DataError
 from privot.synthesis import Synthesizer
+from privot.synthesis.method_configs import Embedding
 from privot.synthesis.neural.defaults.problem_and_rules import Rules
 from privot.synthesis.neural.generators.generator import build
 from privot.tables import Schema, TableCodec
@@ -26,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vault = Vault(x, y, classes=2, clip=1.0, adjacency="add-remove", budget=(5.0, 1e-5))
     synthesizer = Synthesizer(5.0, 1e-5, device="cpu", seed=1)
     design = synthesizer.design(vault.facts)
-    synthesizer.set_params(rules=replace(design.rules, steps=3))
+    synthesizer.set_params(method=Embedding(replace(design.rules, steps=3)))
     synthesizer.fit(vault).save(place)
     return place
 

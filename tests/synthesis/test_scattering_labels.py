@@ -29,6 +29,7 @@ from privot.synthesis.neural.features.fourier import Fourier
 from privot.synthesis.neural.features.scattering import Scattering, ScatteringClassifier
 from privot.synthesis.output.html_report import write_report
 from privot.vault import Vault
+from synthesis_asked import flat
 
 SHAPE, DIM = (16, 16, 3), 768
 TERMS = (8.0, 1e-5)
@@ -58,7 +59,7 @@ def rules(labelling: Labelling | None = PLAN) -> Rules:
 def small(**given: Any) -> Synthesizer:
     features = Fourier(DIM, 20, [8.0], 1)
     fields = {"shape": SHAPE, "features": features, "rules": rules(), "device": "cpu", "seed": 5, **given}
-    return Synthesizer(*TERMS, **fields)
+    return Synthesizer(*TERMS, **flat(**fields))
 
 
 def vault(**given: Any) -> Vault:

@@ -24,6 +24,7 @@ from privot.synthesis.neural.generator_training.training_dry_run import rehearse
 from privot.synthesis.neural.generator_training.training_state import TrainingState
 from privot.synthesis.neural.generators.generator import build
 from privot.vault import Vault
+from synthesis_asked import flat
 
 CLASSES, MEMBERS, LATENT = 3, 4, 9
 
@@ -46,7 +47,7 @@ def vault() -> Vault:
 
 def small(**given: Any) -> Synthesizer:
     fields = {"shape": (8, 8), "features": Fourier(64, 60, [2.0], 1), "rules": rules(), "device": "cpu", "seed": 5}
-    return Synthesizer(8.0, 1e-5, **(fields | given))
+    return Synthesizer(8.0, 1e-5, **flat(**fields | given))
 
 
 def test_a_sample_is_what_its_member_makes_of_it() -> None:

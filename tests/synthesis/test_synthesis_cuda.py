@@ -12,7 +12,10 @@ import torch
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
+from privot.kinds import Images
 from privot.synthesis import Synthesizer
+from privot.synthesis.method_configs import Embedding
+from privot.synthesis.methods import asked_of
 from privot.synthesis.methods.generated_points import Points, RecordedPoints
 from privot.synthesis.neural.defaults.problem_and_rules import Rules
 from privot.synthesis.neural.generator_training import checkpoint
@@ -60,7 +63,9 @@ def asked(method: str, **options: Any) -> Synthesizer:
     if method != "sliced":
         usual.update(points=20, sweeps=20)
     given = {**usual, "learning_rate": 5e-3, "average": 0.0, **options}
-    return Synthesizer(1000.0, 1e-5, method=method, shape=(8, 8), options=given, device="cuda", seed=1, records=400)
+    return Synthesizer(
+        1000.0, 1e-5, device="cuda", seed=1, records=400, kind=Images((8, 8)), method=asked_of(method, options=given)
+    )
 
 
 @pytest.mark.parametrize("method", ["sinkhorn", "sinkhorn-parameters", "sliced"])
@@ -173,7 +178,9 @@ def test_several_generators_learn_side_by_side() -> None:
     sizes = {"latent": 10, "hidden": 8, "channels": 16, "shape": [8, 8], "doublings": 1, "warp": 0.02}
     rules = Rules({**CONFIG, **sizes, "kind": "several", "of": "mapped", "members": 3}, 120, 16, 5e-3)
     vault = Vault(x, y, classes=2, clip=8.0, adjacency="add-remove", budget=(2000.0, 1e-5))
-    done = Synthesizer(2000.0, 1e-5, shape=(8, 8), rules=rules, device="cuda", seed=1).fit(vault)
+    done = Synthesizer(2000.0, 1e-5, device="cuda", seed=1, kind=Images((8, 8)), method=Embedding(rules=rules)).fit(
+        vault
+    )
     assert done.losses_[-1] < 0.5 * done.losses_[0]
     made, labels = done.sample(600, seed=2)
     # each of them has learned which class is bright

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from privot.errors import UsageError
+from privot.kinds import as_kind
 from privot.synthesis import Synthesizer
 from privot.synthesis.fitted import FittedGenerator
-from privot.synthesis.methods import METHODS, TABLE_METHOD, method_named
+from privot.synthesis.methods import METHODS, OF_SCHEMAS, method_named
 from privot.synthesis.methods.embedding_method import EmbeddingMethod
 from privot.synthesis.methods.method import Outcome, SynthesisRun
+from privot.tables import Column, Schema
 from privot.vault import Vault
 
 
@@ -31,7 +33,7 @@ class UntrainedMethod(EmbeddingMethod):
         return outcome
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", METHODS.own)
 def test_every_registered_method_offers_the_protocol(name: str) -> None:
     method = method_named(name)
     assert method.watched
@@ -39,14 +41,15 @@ def test_every_registered_method_offers_the_protocol(name: str) -> None:
 
 
 def test_a_table_has_its_own_method_and_no_other() -> None:
-    assert type(method_named("embedding", table=True)).__name__ == TABLE_METHOD.split(":")[1]
+    kind = as_kind(Schema((Column("age", "integer", 0, 120),)))
+    assert type(method_named("embedding", kind)).__name__ == OF_SCHEMAS["table"].split(":")[1]
     with pytest.raises(UsageError, match="not by sliced"):
-        method_named("sliced", table=True)
+        method_named("sliced", kind)
 
 
 def test_a_new_method_is_one_line_in_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("privot.synthesis.methods.embedding_method.UntrainedMethod", UntrainedMethod, raising=False)
-    monkeypatch.setitem(METHODS, "untrained", "embedding_method:UntrainedMethod")
+    monkeypatch.setitem(METHODS.own, "untrained", "privot.synthesis.methods.embedding_method:UntrainedMethod")  # type: ignore[arg-type]
     vault = Vault(np.random.default_rng(0).uniform(size=(50, 2)), clip=2.0, adjacency="add-remove", budget=(1.0, 1e-5))
     made = Synthesizer(1.0, 1e-5, method="untrained", device="cpu", seed=1).fit(vault)
     assert made.sample(7)[0].shape == (7, 2)

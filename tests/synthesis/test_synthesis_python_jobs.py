@@ -17,6 +17,7 @@ from privot.errors import BudgetError, DataError, UsageError
 from privot.ledger import Ledger
 from privot.synthesis import Synthesizer
 from privot.vault import Vault
+from synthesis_asked import flat
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +37,7 @@ def opened(tmp_path: Path, budget: float = 20.0, name: str = "ledger") -> tuple[
 def asked(method: str, **changes: Any) -> Synthesizer:
     fields: dict[str, Any] = {"seed": 1, "device": "cpu", "method": method, "records": 400}
     fields |= {"rules": rules()} if method == "embedding" else {"options": STREAMED}
-    return Synthesizer(5.0, 1e-5, **{**fields, **changes})
+    return Synthesizer(5.0, 1e-5, **flat(**{**fields, **changes}))
 
 
 def killed_in(step: int) -> Any:

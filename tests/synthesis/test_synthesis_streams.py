@@ -23,6 +23,7 @@ from privot.mechanisms import RandomProjection, SanitizedGradient
 from privot.mechanisms.directions import directions_of
 from privot.noise import SeededNoise
 from privot.synthesis import Synthesizer
+from privot.synthesis.methods import asked_of
 from privot.synthesis.methods.generated_points import Points, RecordedPoints, still
 from privot.synthesis.methods.sinkhorn_method import first_gradient, second_term
 from privot.synthesis.methods.sliced_method import SlicedMethod
@@ -34,6 +35,7 @@ from privot.synthesis.neural.generators.generator import build
 from privot.transport import sinkhorn
 from privot.transport._solvers.costs import with_labels
 from privot.vault import Vault
+from synthesis_asked import flat
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +47,7 @@ SLICED = {**SMALL, "slices": 4, "repeats": 2, "replay": 2, "over": 2}
 def asked(method: str, **changes: Any) -> Synthesizer:
     options = SLICED if method == "sliced" else SINKHORN
     given = {"epsilon": 5.0, "delta": 1e-5, "seed": 1, "device": "cpu", "records": 400, **changes}
-    return Synthesizer(**{"options": options, **given}, method=method)
+    return Synthesizer(**flat(method=method, **{"options": options, **given}))
 
 
 def locked(tmp_path: Path, adjacency: str = "replace-one") -> tuple[Ledger, Vault]:
@@ -485,7 +487,7 @@ def test_the_stand_in_is_the_first_term_s_gradient_against_generated_points() ->
 def test_impossible_options_are_refused_before_paying(method: str, options: dict[str, Any]) -> None:
     vault = open_vault("replace-one")
     with pytest.raises(UsageError):
-        Synthesizer(5.0, 1e-5, method=method, options=options, device="cpu").design(vault.facts)
+        Synthesizer(5.0, 1e-5, device="cpu", method=asked_of(method, options=options)).design(vault.facts)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ from sklearn.base import clone
 from synthesis_samples import rules, toy
 
 from privot.errors import BudgetError, ConvergenceError, DataError, UsageError
+from privot.kinds import Vectors
 from privot.release import Release
 from privot.synthesis import Rules, Synthesizer, train
 from privot.synthesis.design import shares
+from privot.synthesis.method_configs import Sliced
 from privot.synthesis.methods.embedding_training import Target, present
 from privot.synthesis.neural.defaults.feature_defaults import choose_features, frequencies
 from privot.synthesis.neural.defaults.generator_defaults import choose_rules
@@ -314,8 +316,8 @@ def test_estimators_say_what_they_cost_even_by_default() -> None:
 
     assert repr(Synthesizer()) == "Synthesizer(epsilon=1.0, delta=1e-05)"
     assert repr(DomainAdapter(seed=3)) == "DomainAdapter(epsilon=1.0, delta=1e-05, seed=3)"
-    asked = Synthesizer(2.0, method="sliced", low=np.zeros(500), high=[1.0] * 500, options={"steps": 3})
-    assert repr(asked).startswith("Synthesizer(epsilon=2.0, delta=1e-05, method='sliced', low=array(")
+    asked = Synthesizer(2.0, kind=Vectors(low=np.zeros(500), high=[1.0] * 500), method=Sliced(options={"steps": 3}))
+    assert repr(asked).startswith("Synthesizer(epsilon=2.0, delta=1e-05, method=Sliced(")
     assert len(repr(asked)) < 400
     for estimator in (asked, DomainAdapter(0.5, low=-1.0)):
         again = clone(estimator)

@@ -19,14 +19,17 @@ from privot.cli import run
 from privot.common.privacy_unit import Unit
 from privot.errors import DataError, UsageError
 from privot.evaluation.classifiers import CLASSIFIERS
+from privot.kinds import Images
 from privot.ledger import Ledger
 from privot.mechanisms import MeanEmbedding
 from privot.noise import SystemNoise
 from privot.synthesis import Rules, Synthesizer
+from privot.synthesis.method_configs import Embedding
 from privot.synthesis.neural.after_training.relabelling import Labelling
 from privot.synthesis.neural.after_training.warp_selection import WarpSelection
 from privot.synthesis.neural.features.fourier import Fourier
 from privot.vault import Vault
+from synthesis_asked import flat
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +49,7 @@ def rules(**options: Any) -> Rules:
 
 def small(**given: Any) -> Synthesizer:
     fields = {"shape": BARS, "features": FEATURES, "rules": rules(), "device": "cpu", "seed": 5, **given}
-    return Synthesizer(*TERMS, **fields)
+    return Synthesizer(*TERMS, **flat(**fields))
 
 
 def vault(per_unit: int | None = 4, **given: Any) -> Vault:
@@ -126,11 +129,11 @@ def test_what_no_unit_is_protected_for_is_refused_before_anything_is_paid() -> N
     held = vault()
     for method in ("sinkhorn", "sliced", "sinkhorn-parameters"):
         with pytest.raises(UsageError, match="single records"):
-            Synthesizer(*TERMS, method=method, shape=BARS, device="cpu").fit(held)
+            Synthesizer(*TERMS, method=method, device="cpu", kind=Images(BARS)).fit(held)
     with pytest.raises(UsageError, match="tuning of labels"):
         small(rules=rules(labelling=LABELLING.to_dict())).fit(held)
     with pytest.raises(UsageError, match="tuning of labels"):
-        Synthesizer(*TERMS, shape=BARS, device="cpu", options={"labelled": 0.1}).fit(held)
+        Synthesizer(*TERMS, device="cpu", kind=Images(BARS), method=Embedding(options={"labelled": 0.1})).fit(held)
     # nothing was paid: all of the budget is there
     assert small().fit(held).guarantee_.epsilon() <= 8.0
 
@@ -139,7 +142,7 @@ def test_labels_are_not_tuned_by_default_where_there_is_a_unit(monkeypatch: pyte
     from privot.synthesis.methods import embedding_method
 
     monkeypatch.setattr(embedding_method, "choose_labelling", lambda problem: LABELLING)
-    plain = Synthesizer(*TERMS, shape=BARS, device="cpu")
+    plain = Synthesizer(*TERMS, device="cpu", kind=Images(BARS))
     assert plain.design(vault(None).facts).labelling == LABELLING
     assert plain.design(vault().facts).labelling is None
 

@@ -19,6 +19,7 @@ from privot import Synthesizer, Vault, load
 from privot.errors import DataError, UsageError
 from privot.kinds import Files, Vectors
 from privot.partitions.engines.local_engine import LocalEngine
+from privot.synthesis.method_configs import Embedding
 from privot.tables import Column, Schema, Table, TableCodec, read_table
 from privot.tables.frames.frame_form import FrameForm, decided_dtype, frame_kind
 from privot.tables.frames.frame_reading import encode_frame
@@ -73,7 +74,7 @@ def arrow_table() -> Any:
 
 def sampled(frame: Any, **how: Any) -> tuple[Synthesizer, Any]:
     vault = Vault.open(frame, SCHEMA, adjacency="add-remove", budget=(1.0, 1e-5))
-    fitted = Synthesizer(1.0, 1e-5, codec=CODEC, seed=1, device="cpu").fit(vault)
+    fitted = Synthesizer(1.0, 1e-5, seed=1, device="cpu", kind=CODEC).fit(vault)
     return fitted, fitted.sample(200, seed=2, **how)
 
 
@@ -315,7 +316,7 @@ def test_with_the_noise_forced_equal_neighbouring_frames_give_one_frame(monkeypa
         Answers(monkeypatch)
         table = by_arrow(f"code,day,ill\n1,2020-05-01,true\n2,2020-05-02,false\n{last}\n")
         vault = Vault.open(table, schema, adjacency="replace-one", budget=(1.0, 1e-5))
-        model = Synthesizer(1.0, 1e-5, codec=TableCodec(schema), seed=1, device="cpu").fit(vault)
+        model = Synthesizer(1.0, 1e-5, seed=1, device="cpu", kind=TableCodec(schema)).fit(vault)
         made.append((model.sample(50, seed=2), vault.kind.form))
     assert made[0][1] == made[1][1]
     assert made[0][0].equals(made[1][0])
@@ -357,7 +358,7 @@ def test_what_cannot_be_used_is_one_sentence() -> None:
         FrameForm.from_dict({"kind": "pandas"})
     x = np.random.default_rng(0).uniform(size=(50, 2))
     vault = Vault(x, clip=2.0, adjacency="add-remove", budget=(1.0, 1e-5))
-    points = Synthesizer(1.0, 1e-5, device="cpu", seed=1, rules=_rules()).fit(vault)
+    points = Synthesizer(1.0, 1e-5, device="cpu", seed=1, method=Embedding(rules=_rules())).fit(vault)
     with pytest.raises(UsageError, match="leave out frame and where"):
         points.sample(5, frame="pandas")
 
@@ -377,7 +378,9 @@ def test_a_missing_library_is_said_in_one_sentence_and_none_is_imported_unasked(
         "        if name in ('pandas', 'polars'): raise ModuleNotFoundError(name, name=name)\n"
         "sys.meta_path.insert(0, Hidden())\n"
         "import numpy as np\n"
-        "from privot.tables import Column, FrameForm, Schema, Table, frame_of\n"
+        "from privot.tables import Column, Schema, Table\n"
+        "from privot.tables.frames.frame_form import FrameForm\n"
+        "from privot.tables.frames.frame_writing import frame_of\n"
         "schema = Schema((Column('age', 'integer', 0, 120),))\n"
         "table = Table({'age': np.array([1, 2])})\n"
         "for kind in ('pandas', 'polars'):\n"

@@ -190,8 +190,10 @@ def test_a_codec_with_the_unit_as_a_column_is_refused_with_what_to_do(tmp_path: 
     file = written(tmp_path, ["who,age,sex", "1,31,f", "1,54,m"])
     vault = Vault.open(file, schema, adjacency="add-remove", budget=(1.0, 1e-6), unit="who")
     with pytest.raises(UsageError, match="dropping"):
-        Synthesizer(1.0, 1e-6, codec=TableCodec(schema)).fit(vault)
-    assert Synthesizer(1.0, 1e-6, codec=TableCodec(schema.dropping("who"))).design(vault.facts).facts.unit is not None
+        Synthesizer(1.0, 1e-6, kind=TableCodec(schema)).design(vault.facts)
+    with pytest.raises(UsageError, match="leave kind out"):
+        Synthesizer(1.0, 1e-6, kind=TableCodec(schema)).fit(vault)
+    assert Synthesizer(1.0, 1e-6, kind=TableCodec(schema.dropping("who"))).design(vault.facts).facts.unit is not None
 
 
 def test_a_reader_that_forgets_units_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

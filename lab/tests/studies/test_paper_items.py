@@ -90,7 +90,7 @@ VALUES = {
     ("compare", "--set defence"): ("constant", "random"),
     ("adapt", "--method"): tuple(ADAPTATION_METHODS),
     ("adapt", "--set network"): ("digits", "features"),
-    ("synth", "--method"): tuple(SYNTHESIS_METHODS),
+    ("synth", "--method"): tuple(SYNTHESIS_METHODS.names),
     ("synth", "--set"): tuple(sinkhorn_options(Problem(784, 10, 1.0, 60_000, (28, 28)), {})),
     ("projection", "--bound"): ("published",),
     ("projection", "--frame"): ("independent",),

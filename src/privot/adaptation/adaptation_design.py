@@ -22,12 +22,14 @@ from privot.adaptation.networks import Committee, FrozenRepresentation, Networks
 from privot.common.arguments import is_number
 from privot.errors import DataError, PrivotError, UsageError
 from privot.guarantee import Adjacency
+from privot.kinds import kind_of_params
 from privot.mechanisms import ClippedGradients, MeanEmbedding, ProjectedRepresentation
 from privot.mechanisms.gradients.dp_sgd import default_sampling
 from privot.mechanisms.gradients.gradient_function import Query
 from privot.mechanisms.mechanism import Facts, Mechanism, refuse_unit
 from privot.mechanisms.unproven.published_alignment import PublishedAlignment
 from privot.synthesis.config import SynthesisConfig
+from privot.synthesis.method_configs import Embedding
 from privot.synthesis.neural.defaults.feature_defaults import BANDWIDTHS as PIXEL_BANDWIDTHS
 from privot.synthesis.neural.defaults.feature_defaults import frequencies
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
@@ -253,7 +255,8 @@ def stand_in_map(
 
     `by_request` the map is one of dense Fourier features, which is all that a request may ask for.
     """
-    config = SynthesisConfig(epsilon, delta, shape=shape, low=low, high=high, device=device, seed=seed)
+    kind = kind_of_params({"shape": shape, "low": low, "high": high})
+    config = SynthesisConfig(epsilon, delta, kind=kind, device=device, seed=seed)
     chosen: Any = plan_synthesis(config, facts)
     features = chosen.mechanism.features
     if by_request and (features.to_dict()["kind"] != Fourier.kind or features.frequencies > MAX_ASKED):
@@ -261,7 +264,7 @@ def stand_in_map(
         most = min(frequencies(problem), MAX_ASKED, max(1, MAX_ASKED_NUMBERS // facts.dim))
         widths = [share * math.sqrt(facts.dim) for share in PIXEL_BANDWIDTHS]
         features = Fourier(facts.dim, most, widths, seed, low, high)
-        chosen = plan_synthesis(replace(config, features=features), facts)
+        chosen = plan_synthesis(replace(config, asked=Embedding(features=features)), facts)
     return chosen.mechanism.features.to_dict(), chosen.rules.to_dict()
 
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from privot.common.registry import load
+from privot.common.extras import load
 from privot.errors import MissingDependencyError, UsageError, brief
 
 GROUP = "privot.commands"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from privot.common.privacy_unit import Unit
     from privot.data import Dataset
+    from privot.kinds import Kind
     from privot.partitions.source import PartitionedSource
     from privot.tables import Table, TableCodec
 
@@ -196,14 +197,35 @@ def unlabelled_records(data: str, codec: TableCodec, units: UnitOptions = NO_UNI
     return Dataset(rows, units=whose)
 
 
+def stated_records(data: str, kind: Kind, units: UnitOptions = NO_UNIT) -> Dataset:
+    """The records in a file as a vault holds them, read by the kind that a schema file states."""
+    from privot.data import Dataset
+    from privot.kinds import Files
+
+    read = kind.read(Files(data, unit_file=units.file), units.column)
+    return Dataset(read.x, read.y, units=read.units)
+
+
+def schema_facts(kind: Kind, given: dict[str, Any]) -> dict[str, Any]:
+    """What options state for other data, of records of a kind that a schema file states."""
+    _check_alone(given)
+    found = {"low": kind.low, "high": kind.high, "classes": kind.class_names or kind.count, "shape": kind.shape}
+    return found if kind.clip is None else {**found, "clip": kind.clip}
+
+
 def table_facts(codec: TableCodec, given: dict[str, Any]) -> dict[str, Any]:
     """The facts that options state for other data; `given` are those options, which a table must not have."""
+    _check_alone(given)
+    return {"low": 0.0, "high": 1.0, "classes": codec.classes, "clip": codec.bound(compact=True)}
+
+
+def _check_alone(given: dict[str, Any]) -> None:
+    """Refuse options beside a schema that says what they say."""
     from privot.errors import UsageError
 
     for name, value in given.items():
         if value is not None:
             raise UsageError(f"{name} cannot be combined with --schema: the schema states all that is public.")
-    return {"low": 0.0, "high": 1.0, "classes": codec.classes, "clip": codec.bound(compact=True)}
 
 
 def kind_for(data: str, codec: TableCodec | None) -> str | None:

@@ -1,17 +1,24 @@
-"""The optional packages, the extra of privot that installs each, and the one sentence said where one is missing.
+"""What may be installed beside privot: optional packages, and what other distributions plug in by entry points.
 
+For each optional package there is the extra that installs it, and one sentence where it is missing.
 Packages that cannot work without one import it inside `needing`; what is paid for calls `require` before it pays.
+A `Registry` has entries of its own and those of a group of entry points. Each is imported when it is asked for by name,
+so an entry that cannot be imported breaks nothing but itself, and none can take a name that privot has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
+from typing import Any
 
-from privot.errors import MissingDependencyError
+from privot.errors import MissingDependencyError, PrivotError, UsageError, brief
 
-__all__ = ["OPTIONAL", "needing", "require"]
+__all__ = ["OPTIONAL", "Registry", "load", "needing", "require"]
 
 OPTIONAL = {
     "adbc_driver_postgresql": ("the ADBC driver of PostgreSQL", "postgresql"),
@@ -75,3 +82,55 @@ def needing(need: str, extra: str | None = None) -> Iterator[None]:
 def _missing(module: str, need: str, extra: str | None) -> MissingDependencyError:
     prose, smallest = OPTIONAL[module]
     return MissingDependencyError(f"{need} {prose}: pip install 'privot[{extra or smallest}]'.", name=module)
+
+
+@dataclass(frozen=True)
+class Registry:
+    """What is called `what`, by name: `own` says "module:attribute", `group` is that of entry points.
+
+    >>> Registry("kind", {"vectors": "privot.kinds.numbers:Vectors"}, "privot.kinds").load("vectors").__name__
+    'Vectors'
+    """
+
+    what: str
+    own: Mapping[str, str]
+    group: str
+
+    def plugged(self) -> dict[str, EntryPoint]:
+        """The entries of other distributions by name, but for names that privot has."""
+        return {point.name: point for point in entry_points(group=self.group) if point.name not in self.own}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, privot's first."""
+        return (*self.own, *self.plugged())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.own or name in self.plugged()
+
+    def load(self, name: str) -> Any:
+        """What is called `name`; refuses a name that nobody has."""
+        if name in self.own:
+            module, attribute = self.own[name].split(":")
+            return getattr(import_module(module), attribute)
+        found = self.plugged()
+        if name not in found:
+            raise UsageError(f"Unknown {self.what} {brief(name)}: expected one of {', '.join(self.names)}.")
+        return load(found[name])
+
+    def is_own(self, name: str) -> bool:
+        """Whether `name` is privot's."""
+        return name in self.own
+
+
+def load(point: EntryPoint) -> Any:
+    """What is behind `point`; whatever its import raises becomes one sentence."""
+    try:
+        return point.load()
+    except PrivotError:
+        raise
+    except Exception as error:
+        where = point.dist.name if point.dist else point.value
+        raise UsageError(
+            f"{brief(point.name)} of {where} cannot be loaded: {type(error).__name__}: {brief(str(error))}."
+        ) from error

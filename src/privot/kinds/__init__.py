@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from privot.common.extras import Registry
 from privot.common.privacy_unit import Unit
-from privot.common.registry import Registry
 from privot.errors import DataError, UsageError, brief
 from privot.kinds.kind import Kind, Read
 from privot.kinds.numbers import Images, Vectors

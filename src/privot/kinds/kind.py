@@ -35,6 +35,8 @@ class Kind(ABC):
 
     name: ClassVar[str]
     """What users call records of this kind: one word for files and messages."""
+    whole_units: ClassVar[bool] = False
+    """Whether a row holds everything of one unit."""
     codec: Any = None
     """What turns rows of tables into numbers and back; None where records are numbers."""
     form: Any = None
@@ -51,6 +53,16 @@ class Kind(ABC):
     """The names of the classes 0, 1, …, where they have some."""
     columns: tuple[Any, ...] = ()
     """How rows are read, column by column, where that is stated."""
+
+    @property
+    def row_shape(self) -> tuple[int, ...] | None:
+        """The shape of one record as arrays hold it, where it is stated."""
+        return self.shape
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its name and those of the kinds that it is made from: what is registered for one of them is for it too."""
+        return tuple(vars(base)["name"] for base in type(self).__mro__ if "name" in vars(base))
 
     @property
     def count(self) -> int | None:

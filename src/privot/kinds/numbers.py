@@ -33,6 +33,8 @@ class Vectors(Kind):
         The public range of values, where a job needs one. One number, or one per column.
     columns
         The names of the columns, in order. A file with a header names its own.
+    width
+        The number of columns, which only partitioned arrays need.
 
     Examples
     --------
@@ -47,6 +49,7 @@ class Vectors(Kind):
     low: Span = 0.0
     high: Span = 1.0
     columns: tuple[Any, ...] = ()
+    width: int | None = None
 
     def __post_init__(self) -> None:
         stated = self.stated
@@ -54,6 +57,16 @@ class Vectors(Kind):
         for end in ("low", "high"):
             # plain numbers, which are compared and written as they are
             object.__setattr__(self, end, _plain(np.asarray(getattr(self, end), dtype=np.float64).tolist()))
+
+    @property
+    def row_shape(self) -> tuple[int, ...] | None:
+        """The shape of one record as arrays hold it, where it is stated."""
+        return self.shape if self.width is None else (self.width,)
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is stated but what a vault's facts say too."""
+        return (self.low, self.high, self.class_names) == (0.0, 1.0, None)
 
     @property
     def stated(self) -> StatedFacts:
@@ -160,6 +173,7 @@ class Images(Vectors):
         low: Span = 0.0,
         high: Span = 1.0,
         columns: tuple[Any, ...] = (),
+        width: None = None,
     ) -> None:
         sides = tuple(int(side) for side in shape)
         if not sides:

@@ -87,6 +87,7 @@ class RelatedRows(Kind):
     """
 
     name: ClassVar[str] = "related tables"
+    whole_units: ClassVar[bool] = True
 
     codec: RelatedCodec
     orphans: str = ORPHANS[0]

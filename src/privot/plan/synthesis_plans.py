@@ -8,6 +8,7 @@ from typing import Any
 
 from privot.common.extras import require
 from privot.errors import UsageError
+from privot.kinds import Images
 from privot.plan.plan_settings import Settings
 from privot.plan.planned import Planned, call, facts_of, paid_by, plain, planned_release, words
 
@@ -79,16 +80,15 @@ def _table(s: Settings, ledger: Path | None) -> tuple[Any, Any, list[str], str]:
 
     codec = TableCodec(table_schema(s.columns, s.classes))
     facts = facts_of(s, len(codec.features), codec.bound(compact=True), codec.classes)
-    design = Synthesizer(s.epsilon, s.delta, codec=codec).design(facts)
+    design = Synthesizer(s.epsilon, s.delta, kind=codec).design(facts)
     command = ["privot", "synth", "data.csv", "--schema", "schema.json", *words(_terms(s)), "--out", "synthetic"]
     python = "\n".join(
         [
             f"from privot import {_ledger(ledger)}Schema, Synthesizer, Vault",
-            "from privot.tables import TableCodec",
             "",
             'schema = Schema.load("schema.json")',
             *call("vault = Vault.open", '"data.csv"', "schema", f'adjacency="{s.adjacency}"', paid_by(s, ledger)),
-            *call("model = Synthesizer", plain(s.epsilon), plain(s.delta), "codec=TableCodec(schema)"),
+            *call("model = Synthesizer", plain(s.epsilon), plain(s.delta)),
             "table, _ = model.fit(vault).sample(10_000)",
         ]
     )
@@ -102,12 +102,12 @@ def _images(s: Settings, ledger: Path | None) -> tuple[Any, Any, list[str], str]
     if side * side != s.columns or side < 4:
         raise UsageError(f"Columns must be the pixels of a square image, like 784 = 28·28, got {s.columns}.")
     facts = facts_of(s, s.columns, classes=s.classes)
-    made = Synthesizer(s.epsilon, s.delta, shape=(side, side), low=0.0, high=255.0, records=s.records)
+    made = Synthesizer(s.epsilon, s.delta, records=s.records, kind=Images((side, side), low=0.0, high=255.0))
     options = {"classes": s.classes, "shape": f"{side},{side}", "range": "0,255", **_terms(s)}
     options["set"] = f"records={s.records}"
     command = ["privot", "synth", "images.npz", *words(options), "--out", "synthetic"]
     held = ['"images.npz"', f"Images(({side}, {side}), classes={s.classes}, clip=1.0, high=255)"]
-    made_of = [plain(s.epsilon), plain(s.delta), f"shape=({side}, {side})", "low=0", "high=255", f"records={s.records}"]
+    made_of = [plain(s.epsilon), plain(s.delta), f"records={s.records}"]
     python = "\n".join(
         [
             f"from privot import {_ledger(ledger)}Synthesizer, Vault",

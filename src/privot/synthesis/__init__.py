@@ -6,6 +6,7 @@ with needing("Synthesis needs", "synthesis"):
     # all of them now: that a report or weights cannot be written must be known before paying
     require("Synthesis needs", "synthesis", "torch", "safetensors", "jinja2")
     import privot.synthesis.neural.generators.image_generators  # noqa: F401 (makes its generators known)
+    from privot.synthesis.method_configs import Embedding, Sinkhorn, SinkhornParameters, Sliced
     from privot.synthesis.methods.embedding_training import train
     from privot.synthesis.neural.defaults.problem_and_rules import Rules
     from privot.synthesis.neural.encoders.public_encoder import PublicEncoder
@@ -13,9 +14,13 @@ with needing("Synthesis needs", "synthesis"):
     from privot.synthesis.synthesizer import Synthesizer
 
 __all__ = [
+    "Embedding",
     "PublicEncoder",
     "PublicImages",
     "Rules",
+    "Sinkhorn",
+    "SinkhornParameters",
+    "Sliced",
     "Synthesizer",
     "train",
 ]

@@ -3,45 +3,92 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from privot.common.image_axes import image_axes
 from privot.errors import DataError, PrivotError, UsageError
+from privot.kinds import Kind, Vectors, kind_of_params
+from privot.kinds.kind import Span
 from privot.mechanisms.embedding import FeatureMap
 from privot.mechanisms.mechanism import Facts
+from privot.synthesis.method_configs import MethodConfig
 from privot.synthesis.neural.defaults.problem_and_rules import Rules
 from privot.synthesis.neural.encoders.public_encoder import PublicEncoder
 from privot.synthesis.neural.public.public_images import PublicImages
-from privot.tables.codec import TableCodec
-from privot.tables.related_codec import RelatedCodec, codec_from_dict
 
 
 @dataclass(frozen=True, eq=False)
 class SynthesisConfig:
-    """The parameters of a `Synthesizer`, frozen; they are explained there."""
+    """What was asked for, frozen: the parameters of a `Synthesizer`, explained there, and the kind of the records."""
 
     epsilon: float
     delta: float
     method: str = "embedding"
-    shape: Sequence[int] | None = None
-    low: float | Sequence[float] = 0.0
-    high: float | Sequence[float] = 1.0
+    kind: Kind = field(default_factory=Vectors)
+    asked: MethodConfig = field(default_factory=MethodConfig)
     records: int | None = None
-    features: FeatureMap | None = None
-    encoder: PublicEncoder | None = None
-    label_encoder: PublicEncoder | None = None
-    public: PublicImages | None = None
-    rules: Rules | None = None
-    options: Mapping[str, Any] | None = None
-    codec: TableCodec | RelatedCodec | None = None
-    class_names: Sequence[str] | None = None
     device: str = "auto"
     seed: int | None = None
     allow_unproven: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape of an image."""
+        return self.kind.shape
+
+    @property
+    def low(self) -> Span:
+        """The lower end of the range of values."""
+        return self.kind.low
+
+    @property
+    def high(self) -> Span:
+        """The upper end."""
+        return self.kind.high
+
+    @property
+    def codec(self) -> Any:
+        """The codec of tables."""
+        return self.kind.codec
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """The names of the classes."""
+        return self.kind.class_names
+
+    @property
+    def rules(self) -> Rules | None:
+        """The rules of training that were asked for."""
+        return self.asked.rules
+
+    @property
+    def options(self) -> Mapping[str, Any] | None:
+        """The options of the method."""
+        return self.asked.options
+
+    @property
+    def features(self) -> FeatureMap | None:
+        """The feature map that was asked for."""
+        return self.asked.features
+
+    @property
+    def encoder(self) -> PublicEncoder | None:
+        """The public encoder."""
+        return self.asked.encoder
+
+    @property
+    def label_encoder(self) -> PublicEncoder | None:
+        """The one that samples are labelled by."""
+        return self.asked.label_encoder
+
+    @property
+    def public(self) -> PublicImages | None:
+        """The public images."""
+        return self.asked.public
 
     def to_dict(self) -> dict[str, Any]:
         """The public choices that sampling and reading back need, as plain JSON types."""
@@ -51,14 +98,10 @@ class SynthesisConfig:
             "epsilon": float(self.epsilon),
             "delta": float(self.delta),
             "method": self.method,
-            "shape": None if self.shape is None else [int(s) for s in self.shape],
-            "low": np.asarray(self.low, dtype=np.float64).tolist(),
-            "high": np.asarray(self.high, dtype=np.float64).tolist(),
+            **self.kind.to_params(),
             "records": self.records,
             "encoder": None if self.encoder is None else self.encoder.to_dict(),
             "options": None if self.options is None else dict(self.options),
-            "codec": None if self.codec is None else self.codec.to_dict(),
-            "class_names": None if self.class_names is None else [str(name) for name in self.class_names],
             **{name: given.to_dict() for name, given in some.items() if given is not None},
         }
 
@@ -72,15 +115,11 @@ class SynthesisConfig:
                 _check_encoder(held.pop(name, None))
             # nor are public images needed any more
             held.pop("public", None)
-            codec, names = held.pop("codec"), held.get("class_names")
-            if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-                raise DataError("The class names of a synthesis must be a list of texts.")
-            if not isinstance(held.get("method", ""), str):
+            told = {name: held.pop(name) for name in ("epsilon", "delta", "records", "method", "options")}
+            if not isinstance(told["method"], str):
                 raise DataError("The method of a synthesis must be a text.")
-            shape = held.get("shape")
-            if shape is not None and not (isinstance(shape, list) and all(type(side) is int for side in shape)):
-                raise DataError("The shape of a synthesis must be a list of whole numbers.")
-            return cls(**held, codec=None if codec is None else codec_from_dict(codec), device=device)
+            asked = MethodConfig(options=told.pop("options"))
+            return cls(**told, kind=kind_of_params(held), asked=asked, device=device)
         except PrivotError:
             raise
         except (KeyError, TypeError, ValueError) as error:
@@ -88,9 +127,9 @@ class SynthesisConfig:
 
     def image_shape(self, facts: Facts) -> tuple[int, ...] | None:
         """The public shape of an image, if there is one, checked against the columns."""
-        if self.shape is None:
+        shape = self.shape
+        if shape is None:
             return None
-        shape = tuple(int(s) for s in self.shape)
         image_axes(shape)
         if int(np.prod(shape)) != facts.dim:
             raise UsageError(f"An image of shape {shape} has {np.prod(shape)} values, a record has {facts.dim}.")

@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 
 from privot.common import arguments
 from privot.errors import UsageError
+from privot.kinds import Kind
 from privot.mechanisms.embedding import FeatureMap
 from privot.synthesis.design import shares
 from privot.synthesis.neural.after_training.relabelling import Labeller, labels_of
+from privot.synthesis.neural.defaults.problem_and_rules import Rules
+from privot.synthesis.neural.features.encoder_codes import EncoderClassifier
 from privot.synthesis.neural.generators.generator import Generator
 from privot.synthesis.neural.generators.joined_pairs import joined_pairs
 from privot.synthesis.neural.generators.record_scale import RecordScale
@@ -25,9 +28,14 @@ from privot.synthesis.tabular.related.related_model import RelatedModel
 from privot.synthesis.tabular.restricted_rows import restricted_rows
 from privot.synthesis.tabular.table_model import TableModel
 from privot.tables.frames.frame_form import FrameForm
+from privot.tables.frames.frame_writing import frame_of
 from privot.tables.table import Table
 from privot.transport.slice_directions import check_seed, fresh_seed
 
+ENCODER = "labeller-encoder.pt2"
+"""A copy of the public encoder's file, where labels of samples need it."""
+LABELLER = "labeller."
+"""The prefix of the names of a labeller's arrays."""
 _SAMPLE_ROWS = 4096
 _LEAST_ROWS, _MOST_TRIES = 64, 50
 """The fewest records that are drawn at once in search of a class, and how often for each block of those wanted."""
@@ -51,6 +59,7 @@ class FittedGenerator:
     losses: list[float] = field(default_factory=list)
     public: PublicUse | None = None
     """What was made of public images, if there were some."""
+    form: FrameForm | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
     """Of a generator that was read from a folder, what that folder says of its making and sampling does not need."""
 
@@ -93,6 +102,42 @@ class FittedGenerator:
                 y[start : start + _SAMPLE_ROWS] = marks
             parts.append(x)
         return np.concatenate(parts), y if self.labels else None
+
+    def draw(
+        self, n: int, labels: Any, seed: int | None, where: Where | None, frame: str | None, joined: float
+    ) -> Samples:
+        """`sample` with what may be asked of any fitted model; refuses what only tables have."""
+        if frame is not None or where is not None:
+            raise UsageError("Only a table with a schema has columns to name: leave out frame and where.")
+        return self.sample(n, labels, seed, joined)
+
+    def learned(self, rules: Rules | None = None) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+        """Its arrays, and the rest as plain JSON types: what its folder holds."""
+        labeller, features = self.labeller, self.features
+        weights = dict(self.generator.state_dict())
+        if labeller is not None:
+            weights |= {LABELLER + name: tensor for name, tensor in labeller.tensors().items()}
+        used = {} if self.public is None else {"public": self.public.to_dict()}
+        learned = {
+            "generator": self.generator.config,
+            "features": None if features is None else features.to_dict(),
+            "counts": self.counts.tolist(),
+            "labels": self.labels,
+            "labeller": None if labeller is None else labeller.to_dict(),
+            "losses": [float(f"{v:.6g}") for v in self.losses],
+            "rules": None if rules is None else rules.to_dict(),
+            **used,
+        }
+        # of a folder that was read: what it says of its making
+        return weights, learned | {
+            n: self.origin[n] for n in ("features", "rules") if learned[n] is None and n in self.origin
+        }
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """What lies beside the weights in its folder, by name."""
+        coded = isinstance(self.labeller, EncoderClassifier)
+        return {ENCODER: self.labeller.map.encoder.content} if coded else {}  # type: ignore[union-attr]
 
     def _check_joined(self, joined: float, labels: Any) -> None:
         if not arguments.is_number(joined) or not 0.0 <= joined <= 1.0:
@@ -156,6 +201,10 @@ class FittedTable:
     losses: list[float] = field(default_factory=list)
     form: FrameForm | None = None
 
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """What lies beside the weights in its folder, by name: nothing."""
+
     def sample(self, n: int, labels: Any = None, seed: int | None = None, where: Where | None = None) -> Samples:
         """`n` rows as a `Table`, the label's column among them, and the labels; `where` states conditions on them."""
         if labels is not None:
@@ -166,6 +215,20 @@ class FittedTable:
         rows, y = restricted_rows(self.model, n, drawn, conditions_of(where, self.model.codec.schema))
         return self.model.table_of(rows, y, drawn), y
 
+    def draw(self, n: int, labels: Any, seed: int | None, where: Where | None, frame: str | None, joined: float) -> Any:
+        """`sample` in the form of a DataFrame, where `frame` asks for one or the records came in one."""
+        _check_not_joined(joined)
+        form = self.form
+        if frame is not None:
+            form = None if frame == "table" else form if form and form.kind == frame else FrameForm(frame)
+        x, y = self.sample(n, labels, seed, where)
+        return (x, y) if form is None else frame_of(x, self.model.codec.schema, form)
+
+    def learned(self, rules: Rules | None = None) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+        """Its arrays, and the rest as plain JSON types: what its folder holds."""
+        form = {} if self.form is None else {"frame": self.form.to_dict()}
+        return tensors_of(self.model), self.model.config() | form
+
 
 @dataclass
 class FittedRelated:
@@ -173,6 +236,11 @@ class FittedRelated:
 
     model: RelatedModel
     losses: list[float] = field(default_factory=list)
+
+    form: FrameForm | None = None
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """What lies beside the weights in its folder, by name: nothing."""
 
     def sample(
         self, n: int, labels: Any = None, seed: int | None = None, where: Where | None = None
@@ -186,6 +254,31 @@ class FittedRelated:
         conditions = conditions_of(where, self.model.codec.parent_codec.schema)
         return self.model.sample(n, drawn, conditions), None
 
+    def draw(
+        self, n: int, labels: Any, seed: int | None, where: Where | None, frame: str | None, joined: float
+    ) -> dict[str, Any]:
+        """Every table by its name, as DataFrames where `frame` asks for them."""
+        _check_not_joined(joined)
+        tables, _ = self.sample(n, labels, seed, where)
+        if frame in (None, "table"):
+            return dict(tables)
+        schemas = zip(self.model.codec.names, self.model.codec.output_schemas, strict=True)
+        return {name: frame_of(tables[name], schema, FrameForm(frame)) for name, schema in schemas}
+
+    def learned(self, rules: Rules | None = None) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+        """Its arrays, and the rest as plain JSON types: what its folder holds."""
+        return tensors_of(self.model), self.model.config()
+
+
+def _check_not_joined(joined: float) -> None:
+    if joined:
+        raise UsageError("Rows of tables are not joined of two, as images may be: leave out joined.")
+
+
+def tensors_of(model: TableModel | RelatedModel) -> dict[str, torch.Tensor]:
+    """The model's arrays, for one safetensors file."""
+    return {name: torch.from_numpy(np.array(array)) for name, array in model.arrays().items()}
+
 
 Fitted = FittedGenerator | FittedTable | FittedRelated
 
@@ -194,28 +287,8 @@ class FittedSynthesizer(Protocol):
     """A `Synthesizer` after its fit, as whoever writes what it draws sees it."""
 
     @property
-    def codec(self) -> Any:
-        """The codec of its tables, None for vectors and images."""
-        ...
-
-    @property
-    def shape(self) -> Any:
-        """The shape of an image, None where the records are none."""
-        ...
-
-    @property
-    def low(self) -> Any:
-        """The lower end of the range of the records."""
-        ...
-
-    @property
-    def high(self) -> Any:
-        """The upper end."""
-        ...
-
-    @property
-    def class_names(self) -> Any:
-        """The names of the classes, if they have any."""
+    def kind_(self) -> Kind:
+        """The kind of the records."""
         ...
 
     @property

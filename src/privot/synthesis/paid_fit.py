@@ -20,22 +20,18 @@ from privot.jobs.charges import Spent
 from privot.jobs.estimator import PrivateEstimator
 from privot.jobs.job import NAME, Job
 from privot.jobs.payments import DirectPayments, JobPayments, Payments, Terms
-from privot.mechanisms.embedding import FeatureMap
+from privot.kinds import Kind, Vectors, as_kind, kind_of_params
 from privot.mechanisms.mechanism import Facts
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.design import Design, facts_of
-from privot.synthesis.fitted import FittedTable
 from privot.synthesis.job_files import BEFORE, LABELS, MADE
+from privot.synthesis.method_configs import MethodConfig
 from privot.synthesis.methods.method import Outcome, SynthesisRun
-from privot.synthesis.neural.defaults.problem_and_rules import Rules
 from privot.synthesis.neural.generator_training import checkpoint
 from privot.synthesis.neural.generator_training.distributed import ALONE, Team
 from privot.synthesis.neural.generator_training.training_state import Progress
-from privot.synthesis.neural.public.public_images import PublicImages
+from privot.synthesis.of_kind import output_of
 from privot.synthesis.planner import method_of, plan, read_design
-from privot.synthesis.tabular.related.related_folder import made_files
-from privot.tables.codec import TableCodec
-from privot.tables.related_codec import RelatedCodec
 from privot.transport.slice_directions import check_seed
 from privot.vault import Vault
 
@@ -45,24 +41,52 @@ class PaidFit(PrivateEstimator):
 
     epsilon: float
     delta: float
-    method: str
-    features: FeatureMap | None
-    public: PublicImages | None
-    rules: Rules | None
-    codec: TableCodec | RelatedCodec | None
+    method: str | MethodConfig
+    kind: Any
+    records: int | None
     device: str
     seed: int | None
     allow_unproven: bool
+    kind_: Kind
     outcome_: Outcome
 
     @property
     def config(self) -> SynthesisConfig:
-        """The parameters, frozen."""
-        return SynthesisConfig(**{name: getattr(self, name) for name in SynthesisConfig.__dataclass_fields__})
+        """What is asked for, frozen, of records of their kind."""
+        return self._config(self._kind)
 
-    def design(self, facts: Facts) -> Any:
-        """What would be released and trained, from public facts alone; costs nothing."""
-        return plan(self.config, facts)
+    @property
+    def _kind(self) -> Kind:
+        """The kind of the records: that of the vault, job or folder that was read, else the one that was told."""
+        found: Kind | None = getattr(self, "kind_", None)
+        return found or (Vectors() if self.kind is None else as_kind(self.kind))
+
+    def _config(self, kind: Kind) -> SynthesisConfig:
+        named = isinstance(self.method, str)
+        name, asked = (self.method, MethodConfig()) if named else (self.method.name, self.method)  # type: ignore[union-attr]
+        same = {field: getattr(self, field) for field in ("epsilon", "delta", "records", "device", "seed")}
+        return SynthesisConfig(method=name, asked=asked, kind=kind, allow_unproven=self.allow_unproven, **same)  # type: ignore[arg-type]
+
+    def _meet(self, kind: Kind) -> None:
+        """Use the kind that a vault or a job states from now on; refuses another one than was asked for."""
+        if self.kind is not None:
+            asked = as_kind(self.kind)
+            # an array in a vault may say no more than that it holds vectors
+            if type(kind) is Vectors and kind.plain:
+                kind = asked
+            elif kind.to_params() != asked.to_params():
+                raise UsageError(
+                    f"The vault holds records of the kind {kind.name}, stated otherwise than the synthesizer was told: "
+                    "leave kind out."
+                )
+        self.kind_ = kind
+
+    def design(self, facts: Facts, kind: Any = None) -> Any:
+        """What would be released and trained, from public facts alone; costs nothing.
+
+        `kind` is that of the records with these `facts` (`vault.kind`); the synthesizer's own unless given.
+        """
+        return plan(self._config(self._kind if kind is None else as_kind(kind)), facts)
 
     def fit(
         self,
@@ -95,6 +119,7 @@ class PaidFit(PrivateEstimator):
             An earlier process was killed between a charge and its release, and `pay_again` is not set.
         """
         facts, progress = facts_of(vault), as_progress(progress, "training")
+        self._meet(vault.kind)
         if folder is not None:
             job = self._job(Path(folder), vault, facts)
             self.run(job, lambda: vault, vault.charges, ledger=vault.ledger, pay_again=pay_again, progress=progress)
@@ -113,7 +138,7 @@ class PaidFit(PrivateEstimator):
 
     def _in_form_of(self, vault: Vault) -> Self:
         """Samples come in the form that the records came in, which is public."""
-        if isinstance(self.outcome_.fitted, FittedTable):
+        if self.outcome_.fitted is not None:
             self.outcome_.fitted.form = vault.kind.form
         return self
 
@@ -136,6 +161,8 @@ class PaidFit(PrivateEstimator):
         seconds between checkpoints.
         """
         device = usable_device(self.device, auto=True)
+        if isinstance(params := job.settings.get("params"), dict):
+            self._meet(kind_of_params(params))
         design = read_design(job.settings.get("design", {}), self.config, device)
         if job.settings.get("ledger") not in (None, ledger):
             raise DataError(f"The job in {job.folder} pays from another ledger: continue with that one.")
@@ -151,7 +178,7 @@ class PaidFit(PrivateEstimator):
                 purpose, allowed = f"{terms.purpose} {job.mark}", self.allow_unproven
                 vault.reserve(due, purpose=purpose, mark=job.any_mark, rows=rows, allow_unproven=allowed)
 
-        made = (*MADE, *made_files(self.codec)) if isinstance(self.codec, RelatedCodec) else MADE
+        made = (*MADE, *output_of(self._kind).made_files(self._kind))
         payments = JobPayments(job, open_vault, spent, terms, ready, pay_again, made=made, before=BEFORE)
         with job.alone():
             for part in set(BEFORE) - set(design.parts):
@@ -163,8 +190,9 @@ class PaidFit(PrivateEstimator):
 
     def _terms(self, design: Design) -> Terms:
         """Of every charge: what it is for, and what is assumed of public images."""
-        assumed = () if self.public is None else (self.public.assumption,)
-        return Terms(f"synthesis by {self.method}", design.delta, self.allow_unproven, assumed)
+        config = self.config
+        assumed = () if config.public is None else (config.public.assumption,)
+        return Terms(f"synthesis by {config.method}", design.delta, self.allow_unproven, assumed)
 
     def _run(self, design: Design, payments: Payments, device: str, **more: Any) -> Self:
         config = self.config
@@ -187,19 +215,20 @@ class PaidFit(PrivateEstimator):
         stored, designed = job.settings.get("params"), job.settings.get("design")
         if not isinstance(stored, dict) or not isinstance(designed, dict):
             raise DataError(f"{folder / NAME} does not describe a synthesis: choose another folder.")
-        wanted, found = self.config.to_dict(), dict(stored)
+        config = self.config
+        wanted, found = config.to_dict(), dict(stored)
         wanted["adjacency"], found["adjacency"] = str(facts.adjacency), designed.get("adjacency")
         # what was not given then was drawn or decided then, and is kept
         for name, given in (
             ("seed", None if self.seed is None else check_seed(self.seed)),
-            ("rules", None if self.rules is None else _bare(self.rules.to_dict())),
-            ("features", None if self.features is None else self.features.to_dict()),
+            ("rules", None if config.rules is None else _bare(config.rules.to_dict())),
+            ("features", None if config.features is None else config.features.to_dict()),
         ):
             if given is not None:
                 held = designed.get(name)
                 wanted[name] = json.loads(json.dumps(given))
                 found[name] = _bare(held) if name == "rules" and isinstance(held, dict) else held
-        if found.get("public") is not None and self.public is None:
+        if found.get("public") is not None and config.public is None:
             raise UsageError(f"The job in {folder} was started with public images: give them again.")
         job.check_same(wanted, found)
         return job

@@ -7,31 +7,26 @@ from typing import Any
 
 from privot.common.arguments import check_delta, check_epsilon
 from privot.errors import DataError, PrivotError, UsageError
-from privot.mechanisms.mechanism import Facts, refuse_unit
+from privot.mechanisms.mechanism import Facts
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.design import Design
 from privot.synthesis.methods import method_named
 from privot.synthesis.methods.method import SynthesisMethod
 from privot.synthesis.neural.public.public_images import check_given
-from privot.tables.related_codec import RelatedCodec
 
 
 def method_of(config: SynthesisConfig) -> SynthesisMethod:
     """The method that `config` asks for."""
-    return method_named(config.method, config.codec is not None, isinstance(config.codec, RelatedCodec))
+    return method_named(config.method, config.kind)
 
 
 def plan(config: SynthesisConfig, facts: Facts) -> Design:
     """What `config` would release and train on records with these `facts`."""
     if config.class_names is not None and len(config.class_names) != facts.classes:
         raise UsageError(f"There are {len(config.class_names)} class names for {facts.classes or 'no'} classes.")
-    if facts.whole_units and not isinstance(config.codec, RelatedCodec):
-        raise UsageError("This vault holds related tables: give the synthesizer their RelatedCodec as codec.")
-    if config.codec is None and config.method != "embedding":
-        # its noise is found for samples of single records, for which no theorem covers a unit
-        refuse_unit(facts, f"The method {config.method} draws single records, so it")
-    given = config.encoder is not None or config.label_encoder is not None
-    if given and (config.method != "embedding" or config.codec is not None or not config.shape):
+    if facts.whole_units and not config.kind.whole_units:
+        raise UsageError("This vault holds related tables: give the synthesizer their RelatedCodec as kind.")
+    if (config.encoder is not None or config.label_encoder is not None) and not config.shape:
         raise UsageError(
             "An encoder gives features of images to the method embedding: state their shape, or leave it out."
         )
@@ -39,7 +34,7 @@ def plan(config: SynthesisConfig, facts: Facts) -> Design:
         raise UsageError("Give features or an encoder, not both: a Stack joins EncoderFeatures with other maps.")
     if config.label_encoder is not None and config.encoder is None:
         raise UsageError("An encoder for labels stands beside one for pictures: give that one too, or leave it out.")
-    check_given(config.public, config.method, config.shape, config.codec is not None)
+    check_given(config.public, config.shape)
     return method_of(config).plan(config, facts)
 
 

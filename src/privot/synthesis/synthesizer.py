@@ -6,7 +6,7 @@ folders, and what was learned.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.common.declared import declared
-from privot.errors import UsageError
 from privot.guarantee import Guarantee
 from privot.jobs.estimator import NotFittedError
 from privot.mechanisms.embedding import FeatureMap
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedRelated, FittedTable
+from privot.synthesis.method_configs import MethodConfig
+from privot.synthesis.methods import asked_of
 from privot.synthesis.methods.method import Outcome
 from privot.synthesis.neural.after_training.relabelling import Labeller
-from privot.synthesis.neural.defaults.problem_and_rules import Rules
-from privot.synthesis.neural.encoders.public_encoder import PublicEncoder
 from privot.synthesis.neural.generators.generator import Generator
-from privot.synthesis.neural.public.public_images import PublicImages
 from privot.synthesis.neural.public.public_means import PublicUse
 from privot.synthesis.output.html_report import REPORT
 from privot.synthesis.output.saved_model import read_model, write_model
 from privot.synthesis.paid_fit import PaidFit
 from privot.synthesis.tabular.conditions import Where
-from privot.tables.codec import TableCodec
-from privot.tables.frames.frame_form import FrameForm
-from privot.tables.frames.frame_writing import frame_of
-from privot.tables.related_codec import RelatedCodec
 
 
 class Synthesizer(PaidFit):
@@ -48,38 +42,13 @@ class Synthesizer(PaidFit):
     method
         Where the noise enters: "embedding" (class means of random features, released once; for images on a GPU also
         how far to warp samples, and labels), "sinkhorn" (gradients at generated points, DP-Sinkhorn), "sliced" (random
-        projections, DP-SWD) or "sinkhorn-parameters" (gradients of the generator's parameters).
-    shape
-        The public shape of an image, like (28, 28) or (3, 32, 32); its product is the number of columns.
-    low, high
-        The public range of values: stated, never read off the records. One number, or one per column.
+        projections, DP-SWD), "sinkhorn-parameters" (gradients of the generator's parameters), or what another
+        distribution plugs in. What a method needs is its own: `Embedding(encoder=…)`, `Sliced(options={"steps": 500})`.
     records
         About how many records there are, if that is public although the adjacency hides it; it affects sizes only.
-    features, rules
-        Replace the feature map and the training rules that the defaults would choose.
-    encoder
-        A `PublicEncoder`, a network that was trained elsewhere, on other images than these records: its features are
-        released beside the others, in the same release (embedding, images only), and a classifier of its codes, tuned
-        on the records in a second release, labels samples of colour images. The guarantee assumes that the network was
-        not trained on these records.
-    label_encoder
-        Another `PublicEncoder`, beside `encoder`, whose codes label samples in place of that one's: nothing is trained
-        through it, so it may be larger, or take larger images.
-    public
-        `PublicImages`, images of any kind that are public and hold none of these records, of the same shape and range
-        (embedding, images only). Where they have labels of the same classes, the means of their classes are mixed into
-        the released ones, the more the noisier these are (`privot.synthesis.neural.public`); `public_` says what was
-        made of them. What is released, and what it costs, is the same; the guarantee assumes that they hold none of
-        these records.
-    options
-        The options of the method; those of "embedding" are `labelled`, the share of the budget for labels, `common`, 0
-        or 1, whether the mean of all records is released beside those of the classes, and `leaves`, 0 or 1, whether
-        pictures of leaves are labelled.
-    codec
-        With a `TableCodec` the records are rows of a table, with a `RelatedCodec` those of several related tables, and
-        `model_` takes the place of `generator_`.
-    class_names
-        The public names of the classes 0, 1, …, kept with the generator.
+    kind
+        What the records are (`privot.kinds`, a schema, a codec). It is left out where a vault is given: the vault
+        knows. It serves designs without a vault, and a vault of an array of which nothing more was stated.
     device
         "auto", "cpu" or "cuda".
     seed
@@ -91,6 +60,8 @@ class Synthesizer(PaidFit):
     ----------
     guarantee_, design_, losses_
         After `fit`: what was spent, what was decided before, and the public losses of training.
+    kind_
+        What the records are, and all that is public about them.
     generator_, counts_, features_, labels_, labeller_, public_
         The generator and what sampling needs; `model_` for a table.
     release_
@@ -107,11 +78,12 @@ class Synthesizer(PaidFit):
     --------
     >>> import numpy as np
     >>> from privot import Vault
+    >>> from privot.synthesis import Embedding, Rules
     >>> x, y = np.random.default_rng(0).uniform(size=(200, 2)), np.arange(200) % 2
     >>> vault = Vault(x, y, classes=2, clip=2.0, adjacency="add-remove", budget=(1.0, 1e-5))
     >>> network = {"kind": "mlp", "dim": 2, "classes": 2, "segments": [[0, 2, "interval"]], "latent": 4, "hidden": [8]}
     >>> rules = Rules(network, steps=5, batch=16, learning_rate=1e-3)
-    >>> fitted = Synthesizer(epsilon=1.0, delta=1e-5, rules=rules, device="cpu", seed=1).fit(vault)
+    >>> fitted = Synthesizer(epsilon=1.0, delta=1e-5, method=Embedding(rules), device="cpu", seed=1).fit(vault)
     >>> fitted.sample(10)[0].shape
     (10, 2)
     >>> bool(fitted.guarantee_.epsilon() <= 1.0)
@@ -123,19 +95,9 @@ class Synthesizer(PaidFit):
         epsilon: float = 1.0,
         delta: float = 1e-5,
         *,
-        method: str = "embedding",
-        shape: Sequence[int] | None = None,
-        low: float | Sequence[float] = 0.0,
-        high: float | Sequence[float] = 1.0,
+        method: str | MethodConfig = "embedding",
         records: int | None = None,
-        features: FeatureMap | None = None,
-        encoder: PublicEncoder | None = None,
-        label_encoder: PublicEncoder | None = None,
-        public: PublicImages | None = None,
-        rules: Rules | None = None,
-        options: Mapping[str, Any] | None = None,
-        codec: TableCodec | RelatedCodec | None = None,
-        class_names: Sequence[str] | None = None,
+        kind: Any = None,
         device: str = "auto",
         seed: int | None = None,
         allow_unproven: bool = False,
@@ -143,18 +105,8 @@ class Synthesizer(PaidFit):
         self.epsilon = epsilon
         self.delta = delta
         self.method = method
-        self.shape = shape
-        self.low = low
-        self.high = high
         self.records = records
-        self.features = features
-        self.encoder = encoder
-        self.label_encoder = label_encoder
-        self.public = public
-        self.rules = rules
-        self.options = options
-        self.codec = codec
-        self.class_names = class_names
+        self.kind = kind
         self.device = device
         self.seed = seed
         self.allow_unproven = allow_unproven
@@ -210,24 +162,7 @@ class Synthesizer(PaidFit):
         ConvergenceError
             Rows that satisfy them are so rare that too many would have to be drawn; the sentence says how rare.
         """
-        fitted = self._fitted
-        if joined and not isinstance(fitted, FittedGenerator):
-            raise UsageError("Rows of tables are not joined of two, as images may be: leave that out.")
-        if isinstance(fitted, FittedRelated):
-            tables, _ = fitted.sample(n, labels, seed, where)
-            if frame in (None, "table"):
-                return tables
-            schemas = zip(fitted.model.codec.names, fitted.model.codec.output_schemas, strict=True)
-            return {name: frame_of(tables[name], schema, FrameForm(frame)) for name, schema in schemas}
-        if not isinstance(fitted, FittedTable):
-            if frame is not None or where is not None:
-                raise UsageError("Only a table with a schema has columns to name: leave out frame and where.")
-            return fitted.sample(n, labels, seed, joined)
-        form = fitted.form
-        if frame is not None:
-            form = None if frame == "table" else form if form and form.kind == frame else FrameForm(frame)
-        x, y = fitted.sample(n, labels, seed, where)
-        return (x, y) if form is None else frame_of(x, fitted.model.codec.schema, form)
+        return self._fitted.draw(n, labels, seed, where, frame, joined)
 
     def to_params(self) -> dict[str, Any]:
         """The public choices that sampling and reading back need, as plain JSON types."""
@@ -236,8 +171,13 @@ class Synthesizer(PaidFit):
     @classmethod
     def from_params(cls, params: Mapping[str, Any], device: str = "auto") -> Synthesizer:
         """Read what `to_params` wrote."""
-        config = SynthesisConfig.from_dict(params, device)
-        return cls(**{name: getattr(config, name) for name in SynthesisConfig.__dataclass_fields__})
+        return cls._of(SynthesisConfig.from_dict(params, device))
+
+    @classmethod
+    def _of(cls, config: SynthesisConfig) -> Synthesizer:
+        method = config.method if config.asked.default else asked_of(config.method, **config.asked.given())
+        told = {name: getattr(config, name) for name in ("epsilon", "delta", "records", "kind", "device")}
+        return cls(**told, method=method, seed=config.seed, allow_unproven=config.allow_unproven)
 
     def save(self, folder: str | Path) -> None:
         """Write generator.safetensors, config.json and guarantee.json: all that sampling needs."""
@@ -261,7 +201,8 @@ class Synthesizer(PaidFit):
     def load(cls, folder: str | Path, device: str = "cpu") -> Synthesizer:
         """Read what `save` or `privot synth` wrote; needs no vault."""
         config, fitted, guarantee = read_model(Path(folder), device)
-        made = cls(**{name: getattr(config, name) for name in SynthesisConfig.__dataclass_fields__})
+        made = cls._of(config)
+        made.kind_ = config.kind
         made.outcome_ = Outcome(None, guarantee, fitted=fitted)
         return made
 
@@ -277,10 +218,10 @@ class Synthesizer(PaidFit):
         assert fitted is not None
         return fitted
 
-    def _of(self, kind: Any, name: str) -> Any:
-        """The attribute `name` of a fitted model of this `kind`; AttributeError otherwise, as scikit-learn expects."""
+    def _attribute(self, fitted_as: Any, name: str) -> Any:
+        """The attribute `name` of a fitted model of this class; AttributeError otherwise, as scikit-learn expects."""
         fitted = self._fitted
-        if not isinstance(fitted, kind):
+        if not isinstance(fitted, fitted_as):
             raise AttributeError(f"A synthesizer of this kind has no {name}_.")
         return getattr(fitted, name)
 
@@ -315,39 +256,39 @@ class Synthesizer(PaidFit):
     @property
     def generator_(self) -> Generator:
         """The trained generator."""
-        found: Generator = self._of(FittedGenerator, "generator")
+        found: Generator = self._attribute(FittedGenerator, "generator")
         return found
 
     @property
     def features_(self) -> FeatureMap | None:
         """The feature map that was released."""
-        found: FeatureMap | None = self._of(FittedGenerator, "features")
+        found: FeatureMap | None = self._attribute(FittedGenerator, "features")
         return found
 
     @property
     def counts_(self) -> NDArray[np.float64]:
         """How often each class is drawn, of shape (classes,)."""
-        found: NDArray[np.float64] = self._of(FittedGenerator, "counts")
+        found: NDArray[np.float64] = self._attribute(FittedGenerator, "counts")
         return found
 
     @property
     def labels_(self) -> bool:
         """Whether samples have labels."""
-        return bool(self._of(FittedGenerator, "labels"))
+        return bool(self._attribute(FittedGenerator, "labels"))
 
     @property
     def labeller_(self) -> Labeller | None:
         """The classifier that labels samples, if it was paid for."""
-        found: Labeller | None = self._of(FittedGenerator, "labeller")
+        found: Labeller | None = self._attribute(FittedGenerator, "labeller")
         return found
 
     @property
     def public_(self) -> PublicUse | None:
         """What was made of public images, if there were some."""
-        found: PublicUse | None = self._of(FittedGenerator, "public")
+        found: PublicUse | None = self._attribute(FittedGenerator, "public")
         return found
 
     @property
     def model_(self) -> Any:
         """The fitted model of a table (`TableModel`), or of related tables (`RelatedModel`)."""
-        return self._of(FittedTable | FittedRelated, "model")
+        return self._attribute(FittedTable | FittedRelated, "model")

@@ -24,7 +24,9 @@ def opened(files: Files, kind: Kind, unit: str | None) -> dict[str, Any]:
         kind = kind.for_unit(unit)
         if kind.class_names is not None:
             raise UsageError("Partitions label records by numbers: state how many classes there are, not their names.")
-        stated = {"codec": kind.codec} if table else {"classes": getattr(kind, "classes", None), "shape": kind.shape}
+        stated = (
+            {"codec": kind.codec} if table else {"classes": getattr(kind, "classes", None), "shape": kind.row_shape}
+        )
         source = open_source(files.data, query=files.query, parts=files.parts, engine=files.engine, unit=unit, **stated)
         return {"x": source, "kind": kind}
     if not table and files.engine is not None:

@@ -19,6 +19,7 @@ from privot.errors import DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency
 from privot.release import Release
 from privot.synthesis import PublicEncoder, Rules, Synthesizer
+from privot.synthesis.fitted import ENCODER
 from privot.synthesis.job_files import LESSON, MADE
 from privot.synthesis.methods.streaming_method import StreamDesign
 from privot.synthesis.neural.after_training.relabelling import (
@@ -36,7 +37,7 @@ from privot.synthesis.neural.encoders import public_encoder
 from privot.synthesis.neural.features.encoder_codes import EncoderClassifier, EncoderCodes
 from privot.synthesis.neural.features.encoder_features import ImageCodes
 from privot.synthesis.output.html_report import write_report
-from privot.synthesis.output.saved_model import ENCODER
+from synthesis_asked import flat
 
 SHAPE, DIM, WIDTH = (8, 8, 3), 192, 44
 TERMS = (8.0, 1e-5)
@@ -62,7 +63,7 @@ def rules(labelling: Labelling = PLAN) -> Rules:
 
 def small(encoder: PublicEncoder | None, **given: Any) -> Synthesizer:
     fields = {"shape": SHAPE, "encoder": encoder, "rules": rules(), "device": "cpu", "seed": 5, **given}
-    return Synthesizer(*TERMS, **fields)
+    return Synthesizer(*TERMS, **flat(**fields))
 
 
 def test_tuning_learns_classes_that_samples_do_not_tell_apart(encoder: PublicEncoder) -> None:
@@ -192,7 +193,7 @@ def test_a_folder_that_was_changed_states_no_less_and_tunes_on_no_other_map(
 def test_a_stream_cannot_be_labelled_by_an_encoder_that_it_does_not_release() -> None:
     given = {"shape": SHAPE, "device": "cpu", "seed": 1}
     facts = vault(adjacency="replace-one").facts
-    fields = Synthesizer(*TERMS, method="sinkhorn", **given).design(facts).to_dict()
+    fields = Synthesizer(*TERMS, **flat(method="sinkhorn", **given)).design(facts).to_dict()
     fields["rules"]["options"]["labelling"] = PLAN.to_dict()
     with pytest.raises(UsageError, match="need the encoder"):
         StreamDesign.from_dict(fields, "cpu")
@@ -252,13 +253,16 @@ def test_a_design_with_an_encoder_pays_for_labels_by_its_codes(encoder: PublicEn
     held = Vault(x, [0, 1] * 2, classes=2, clip=1.0, adjacency="add-remove", budget=TERMS)
     asked = {"shape": (16, 16, 3), "records": 10_000, "device": "cpu", "seed": 1}
     sized = PublicEncoder.from_dict({**encoder.to_dict(), "size": 8})
-    design = Synthesizer(*TERMS, encoder=sized, **asked).design(held.facts)
+    design = Synthesizer(*TERMS, **flat(encoder=sized, **asked)).design(held.facts)
     assert design.labelling is not None
     assert (design.labelling.kind, design.labelling.columns) == ("encoder", WIDTH)
     whole = (design.labelling.sigma**-2 + design.mechanism.sigma**-2) ** -0.5
     assert design.labelling.sigma == pytest.approx(2.0 * whole, rel=1e-6)
     design.check_standing(False)
-    tenth = Synthesizer(*TERMS, encoder=sized, options={"labelled": 0.1}, **asked).design(held.facts)
+    tenth = Synthesizer(*TERMS, **flat(encoder=sized, options={"labelled": 0.1}, **asked)).design(held.facts)
     assert tenth.labelling.sigma == pytest.approx(whole / 0.1**0.5, rel=1e-6)
-    assert Synthesizer(*TERMS, encoder=sized, options={"labelled": 0.0}, **asked).design(held.facts).labelling is None
+    assert (
+        Synthesizer(*TERMS, **flat(encoder=sized, options={"labelled": 0.0}, **asked)).design(held.facts).labelling
+        is None
+    )
     assert Adjacency.ADD_REMOVE is design.adjacency

@@ -26,6 +26,7 @@ from privot.synthesis.neural.defaults.problem_and_rules import Problem
 from privot.synthesis.neural.encoders import public_encoder
 from privot.synthesis.neural.features.fourier import Fourier, Stack
 from privot.synthesis.output.output_folder import write_folder
+from synthesis_asked import flat
 
 
 def short(steps: int = 3) -> Any:
@@ -44,15 +45,17 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> PublicEncoder:
 
 def synthesizer(encoder: PublicEncoder | None, **changes: Any) -> Synthesizer:
     return Synthesizer(
-        **{
-            "epsilon": 5.0,
-            "shape": BARS,
-            "encoder": encoder,
-            "rules": short(),
-            "device": "cpu",
-            "seed": 3,
-            **changes,
-        }
+        **flat(
+            **{
+                "epsilon": 5.0,
+                "shape": BARS,
+                "encoder": encoder,
+                "rules": short(),
+                "device": "cpu",
+                "seed": 3,
+                **changes,
+            }
+        )
     )
 
 

@@ -17,15 +17,18 @@ from torch import nn
 from privot import Ledger, Vault
 from privot.cli import run
 from privot.errors import DataError, PrivotError, UsageError
+from privot.kinds import Images
 from privot.synthesis import PublicEncoder, Synthesizer
+from privot.synthesis.fitted import ENCODER
 from privot.synthesis.job_files import LESSON
+from privot.synthesis.method_configs import Embedding
 from privot.synthesis.neural.after_training.relabelling import Labelling
 from privot.synthesis.neural.encoders import public_encoder
 from privot.synthesis.neural.encoders.exact_arithmetic import is_exact
 from privot.synthesis.neural.features.encoder_codes import EncoderClassifier
 from privot.synthesis.neural.features.encoder_features import ImageCodes, code_width, codes_among
 from privot.synthesis.output.html_report import write_report
-from privot.synthesis.output.saved_model import ENCODER
+from synthesis_asked import flat
 
 SHAPE, TERMS = (16, 16, 3), (8.0, 1e-5)
 COUNT = 60
@@ -50,15 +53,14 @@ def vault(**given: Any) -> Vault:
 
 def synthesizer(both: tuple[PublicEncoder | None, PublicEncoder | None], **given: Any) -> Synthesizer:
     first, second = both
-    made = Synthesizer(*TERMS, encoder=first, label_encoder=second, shape=SHAPE, device="cpu", seed=5, **given)
+    made = Synthesizer(*TERMS, **flat(encoder=first, label_encoder=second, shape=SHAPE, device="cpu", seed=5, **given))
     if given or first is None:
         return made
     # two steps of training
     rules = made.design(vault().facts).rules
-    return Synthesizer(
-        *TERMS, encoder=first, label_encoder=second, shape=SHAPE, device="cpu", seed=5,
-        rules=replace(rules, steps=2, batch=4, options={"labelling": {**rules.options["labelling"], "samples": 20}}),
-    )  # fmt: skip
+    tuned = {"labelling": {**rules.options["labelling"], "samples": 20}}
+    asked = Embedding(replace(rules, steps=2, batch=4, options=tuned), encoder=first, label_encoder=second)
+    return Synthesizer(*TERMS, device="cpu", seed=5, kind=Images(SHAPE), method=asked)
 
 
 def assumption(encoder: PublicEncoder) -> str:
@@ -118,15 +120,15 @@ def test_both_encoders_are_assumed_kept_and_needed(
     for other in (first, brighter):
         with pytest.raises(UsageError, match="another label_encoder"):
             synthesizer((first, other)).fit(held, folder=folder)
-    rules = synthesizer(both).rules
+    rules = synthesizer(both).config.rules
     assert rules is not None
     labelling = {name: value for name, value in rules.options["labelling"].items() if name != "encoder"}
     plain = replace(rules, options={"labelling": {**labelling, "columns": code_width(first, SHAPE)}})
     given: dict[str, Any] = {"encoder": first, "shape": SHAPE, "device": "cpu", "seed": 5}
     with pytest.raises(DataError, match="another encoder for labels, or with none"):
-        Synthesizer(*TERMS, rules=plain, **given).fit(held, folder=folder)
+        Synthesizer(*TERMS, **flat(rules=plain, **given)).fit(held, folder=folder)
     with pytest.raises(UsageError, match="an encoder of their own"):
-        Synthesizer(*TERMS, rules=rules, **given).fit(held)
+        Synthesizer(*TERMS, **flat(rules=rules, **given)).fit(held)
     (folder / "labels.npz").unlink()
     found = json.loads((folder / "job.json").read_text())
     found["settings"]["design"]["rules"]["options"]["labelling"]["encoder"]["range"] = [0.0, 2.0]
@@ -241,8 +243,8 @@ def test_an_encoder_for_labels_is_refused_where_nothing_is_labelled_by_codes(
     held = vault(ledger=(ledger := Ledger.create(tmp_path / "ledger")))
     with pytest.raises(UsageError, match="stands beside one for pictures"):
         synthesizer((None, both[1])).fit(held)
-    with pytest.raises(UsageError, match="method embedding"):
-        Synthesizer(*TERMS, shape=SHAPE, method="sinkhorn", label_encoder=both[1], device="cpu").fit(held)
+    with pytest.raises(UsageError, match="sinkhorn takes no label encoder"):
+        Synthesizer(*TERMS, **flat(device="cpu", shape=SHAPE, method="sinkhorn", label_encoder=both[1])).fit(held)
     normed = PublicEncoder(saved(nn.Sequential(nn.Conv2d(3, 4, 3), nn.GELU()).eval(), tmp_path))
     with pytest.raises(UsageError, match="As an encoder for labels"):
         synthesizer((both[0], normed)).fit(held)
@@ -255,7 +257,9 @@ def test_an_encoder_for_labels_is_refused_where_nothing_is_labelled_by_codes(
         synthesizer(both, records=100).fit(people)
     grey = Vault(x[:, :256], y, classes=2, clip=16.0, adjacency="add-remove", budget=TERMS)
     with pytest.raises(UsageError, match="colour images of at least"):
-        Synthesizer(*TERMS, shape=(16, 16), encoder=both[0], label_encoder=both[1], device="cpu").fit(grey)
+        Synthesizer(
+            *TERMS, device="cpu", kind=Images((16, 16)), method=Embedding(encoder=both[0], label_encoder=both[1])
+        ).fit(grey)
     labelling = synthesizer(both).design(vault().facts).labelling
     with pytest.raises(UsageError, match="names one"):
         replace(labelling, kind="scattering")

@@ -22,6 +22,7 @@ from privot.synthesis import PublicImages, Synthesizer
 from privot.synthesis.neural.defaults.generator_defaults import choose_rules
 from privot.synthesis.neural.defaults.problem_and_rules import Problem
 from privot.synthesis.neural.public.public_means import public_means
+from synthesis_asked import flat
 
 
 def public_bars(seed: int = 9) -> PublicImages:
@@ -36,7 +37,7 @@ def vault_of(**changes: Any) -> Vault:
 def synthesizer(public: Any, **changes: Any) -> Synthesizer:
     rules = replace(choose_rules(Problem(64, 3, 2.0, 200, BARS)), steps=25, batch=8)
     held = {"epsilon": 5.0, "shape": BARS, "public": public, "rules": rules, "device": "cpu", "seed": 3}
-    return Synthesizer(**{**held, **changes})
+    return Synthesizer(**flat(**{**held, **changes}))
 
 
 def test_what_is_no_set_of_images_is_refused() -> None:

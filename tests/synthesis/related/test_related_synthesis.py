@@ -13,6 +13,7 @@ from killed_jobs import killed_at
 
 from privot import Ledger, Schema, Synthesizer, Vault
 from privot.errors import BudgetError, DataError, LostReleaseError, UsageError
+from privot.synthesis.method_configs import Embedding
 from privot.synthesis.tabular.related.related_model import child_rows
 from privot.tables import Column, RelatedCodec, Table, read_table
 from privot.tables.constraints.stated import Key, Order
@@ -75,9 +76,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def fitted(files: dict[str, Path]) -> Synthesizer:
     vault = Vault.open(files, CODEC, adjacency="add-remove", budget=(5.0, DELTA))
-    made = Synthesizer(5.0, DELTA, codec=CODEC, seed=1).fit(vault)
+    made = Synthesizer(5.0, DELTA, seed=1, kind=CODEC).fit(vault)
     with pytest.raises(BudgetError):
-        Synthesizer(0.5, DELTA, codec=CODEC, seed=1).fit(vault)
+        Synthesizer(0.5, DELTA, seed=1, kind=CODEC).fit(vault)
     return made
 
 
@@ -161,7 +162,7 @@ def test_schemas_make_keys_and_keep_constraints(tmp_path: Path):
     files["patients"].write_text("patient_id,age\n" + "".join(f"{i},{i % 100}\n" for i in range(200)))
     files["visits"].write_text("patient_id,start,end\n" + "".join(f"{i},{i % 9},{9 + i % 9}\n" for i in range(200)))
     vault = Vault.open(files, codec, adjacency="add-remove", budget=(9.0, DELTA))
-    made = Synthesizer(9.0, DELTA, codec=codec, seed=1).fit(vault).sample(300, seed=1)
+    made = Synthesizer(9.0, DELTA, seed=1, kind=codec).fit(vault).sample(300, seed=1)
     assert len(set(made["patients"]["patient_id"])) == 300
     assert all(key.startswith("P") for key in made["patients"]["patient_id"])
     assert set(made["visits"]["patient_id"]) <= set(made["patients"]["patient_id"])
@@ -182,7 +183,7 @@ def test_several_tables_of_children_have_bounds_of_their_own(tmp_path: Path):
         rows = [f"{i},{said[i]}" for i in range(600) for _ in range(times) if name != "tests" or sick[i]]
         files[name].write_text("\n".join(["patient_id,sick", *rows]) + "\n")
     vault = Vault.open(files, codec, adjacency="add-remove", budget=(20.0, DELTA))
-    made = Synthesizer(20.0, DELTA, codec=codec, seed=1).fit(vault).sample(500, seed=1)
+    made = Synthesizer(20.0, DELTA, seed=1, kind=codec).fit(vault).sample(500, seed=1)
     ill = dict(zip(made["patients"]["patient_id"], made["patients"]["sick"], strict=True))
     for name, most in (("visits", 2), ("tests", 4)):
         assert np.bincount(made[name]["patient_id"].astype(int)).max() <= most
@@ -193,7 +194,7 @@ def test_several_tables_of_children_have_bounds_of_their_own(tmp_path: Path):
 
 def job(files: dict[str, Path], ledger: Ledger, folder: Path, epsilon: float = 1.0, **more: Any) -> Synthesizer:
     vault = Vault.open(files, SMALL, adjacency="add-remove", ledger=ledger, budget=(1.0, DELTA))
-    return Synthesizer(epsilon, DELTA, codec=SMALL, seed=1).fit(vault, folder=folder, **more)
+    return Synthesizer(epsilon, DELTA, seed=1, kind=SMALL).fit(vault, folder=folder, **more)
 
 
 def test_a_job_is_paid_once_and_a_lost_release_is_said(tmp_path: Path):
@@ -231,9 +232,11 @@ def test_a_job_is_paid_once_and_a_lost_release_is_said(tmp_path: Path):
 def test_other_vaults_and_codecs_are_refused(files: dict[str, Path]):
     vault = Vault.open(files, CODEC, adjacency="add-remove", budget=(1.0, DELTA))
     with pytest.raises(UsageError, match="holds related tables"):
-        Synthesizer(1.0, DELTA).fit(vault)
+        Synthesizer(1.0, DELTA).design(vault.facts)
     other = RelatedCodec({"patients": PATIENTS, "visits": VISITS}, key="patient_id", per_parent=4)
+    with pytest.raises(UsageError, match="leave kind out"):
+        Synthesizer(1.0, DELTA, kind=other).fit(vault)
     with pytest.raises(UsageError, match="a vault of the same codec"):
-        Synthesizer(1.0, DELTA, codec=other).fit(vault)
+        Synthesizer(1.0, DELTA, kind=other).design(vault.facts)
     with pytest.raises(UsageError, match="leave out all other options"):
-        Synthesizer(1.0, DELTA, codec=CODEC, shape=(2, 2)).fit(vault)
+        Synthesizer(1.0, DELTA, method=Embedding(options={"labelled": 0.1})).fit(vault)

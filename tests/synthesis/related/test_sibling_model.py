@@ -68,7 +68,7 @@ def vault() -> Vault:
 
 
 def test_siblings_are_as_alike_as_real_ones_and_each_as_it_would_be_alone(vault: Vault) -> None:
-    made: RelatedModel = Synthesizer(3.0, 1e-6, codec=CODEC, seed=1).fit(vault).model_
+    made: RelatedModel = Synthesizer(3.0, 1e-6, seed=1, kind=CODEC).fit(vault).model_
     _, visits = made.draw(6000, 2)
     assert visits.parents is not None
     cost, ward = alike(visits.rows, visits.parents)
@@ -87,7 +87,7 @@ def test_siblings_are_as_alike_as_real_ones_and_each_as_it_would_be_alone(vault:
 
 
 def test_a_design_is_read_as_it_was_written_and_models_too(vault: Vault) -> None:
-    synthesizer = Synthesizer(1.0, 1e-6, codec=CODEC, seed=1)
+    synthesizer = Synthesizer(1.0, 1e-6, seed=1, kind=CODEC)
     design = synthesizer.design(vault.facts)
     fields = json.loads(json.dumps(design.to_dict()))
     again = RelatedDesign.from_dict(fields, CODEC)

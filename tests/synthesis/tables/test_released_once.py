@@ -34,7 +34,7 @@ def related(folder: Path) -> tuple[Vault, Any]:
 @pytest.mark.parametrize("opened", [table, related])
 def test_another_event_delta_or_statement_is_refused_by_itself(tmp_path: Path, opened: Any) -> None:
     vault, codec = opened(tmp_path)
-    design = Synthesizer(1.0, 1e-6, codec=codec, seed=1, device="cpu").design(vault.facts)
+    design = Synthesizer(1.0, 1e-6, seed=1, device="cpu", kind=codec).design(vault.facts)
     release = vault.release(design.mechanism, purpose="test")
     design.check_release(release)
     assert design.due(None, None) == design.event(vault.facts)

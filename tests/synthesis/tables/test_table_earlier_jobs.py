@@ -43,7 +43,7 @@ def earlier(synthesizer: Synthesizer, held: Vault) -> dict[str, Any]:
 
 def test_a_rule_from_before_has_the_groups_it_was_planned_with() -> None:
     of = codec()
-    fields = json.loads(json.dumps(Synthesizer(2.0, 1e-6, codec=of, device="cpu").design(vault(of).facts).to_dict()))
+    fields = json.loads(json.dumps(Synthesizer(2.0, 1e-6, device="cpu", kind=of).design(vault(of).facts).to_dict()))
     fields["rule"] |= {"most": 16, "pair_sds": 0.0, "sds": 1.0, "end_sds": 3.5}
     # rules that said nothing of the whole: without it
     del fields["rule"]["whole"]
@@ -61,7 +61,7 @@ def test_a_rule_from_before_has_the_groups_it_was_planned_with() -> None:
 @pytest.mark.parametrize("classes", [1, 2])
 def test_a_job_from_before_goes_on(classes: int, tmp_path: Path) -> None:
     of = codec(classes)
-    synthesizer, held = Synthesizer(2.0, 1e-6, codec=of, seed=3, device="cpu"), vault(of)
+    synthesizer, held = Synthesizer(2.0, 1e-6, seed=3, device="cpu", kind=of), vault(of)
     fields = earlier(synthesizer, held)
     design = TableDesign.from_dict(fields, of)
     scored = isinstance(design.mechanism, ScoredMarginals)
@@ -75,14 +75,14 @@ def test_a_job_from_before_goes_on(classes: int, tmp_path: Path) -> None:
     assert synthesizer.sample(50, seed=1)[0].rows == 50
     assert synthesizer.guarantee_.epsilon() <= 2.0
     # and from its release, which is checked against the design, without the vault
-    again = Synthesizer(2.0, 1e-6, codec=of, device="cpu")
+    again = Synthesizer(2.0, 1e-6, device="cpu", kind=of)
     again.run(Job.open(tmp_path / "job"), lambda: pytest.fail("a vault was opened"), lambda mark: True)
     assert again.sample(50, seed=1)[0]["age"].tolist() == synthesizer.sample(50, seed=1)[0]["age"].tolist()
 
 
 def test_the_rule_is_written_down_and_a_damaged_one_is_refused() -> None:
     of = codec()
-    design = Synthesizer(2.0, 1e-6, codec=of, seed=3).design(vault(of).facts)
+    design = Synthesizer(2.0, 1e-6, seed=3, kind=of).design(vault(of).facts)
     fields = json.loads(json.dumps(design.to_dict()))
     assert TableDesign.from_dict(fields, of) == design
     other = TableDesign.from_dict({**fields, "rule": {**fields["rule"], "most": 7}}, of)
@@ -105,7 +105,7 @@ def test_a_job_of_two_hundred_columns_from_before_is_not_refused() -> None:
     of = numbers(200)
     held = Vault(np.zeros((2, 200)), np.zeros(2, dtype=int), clip=of.bound(compact=True), classes=2,
                  adjacency="add-remove", budget=(2.0, 1e-6))  # fmt: skip
-    fields = earlier(Synthesizer(2.0, 1e-6, codec=of, seed=3), held)
+    fields = earlier(Synthesizer(2.0, 1e-6, seed=3, kind=of), held)
     assert TableDesign.from_dict(fields, of).mechanism.rule == GroupRule(
         most=16, pair_sds=0.0, end_sds=None, whole=False
     )

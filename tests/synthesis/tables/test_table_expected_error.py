@@ -24,7 +24,7 @@ ROWS = 20_000
 
 def design(epsilon: float = 1.0) -> TableDesign:
     facts = Facts(3, None, CODEC.bound(compact=True), "add-remove", None)  # type: ignore[arg-type]
-    made: TableDesign = Synthesizer(epsilon, 1e-6, codec=CODEC, seed=1).design(facts)
+    made: TableDesign = Synthesizer(epsilon, 1e-6, seed=1, kind=CODEC).design(facts)
     return made
 
 

@@ -80,7 +80,7 @@ def test_labels_are_drawn_last_and_the_first_of_them_at_the_end() -> None:
 def test_a_table_without_them_is_planned_as_ever() -> None:
     codec = TableCodec(schema())
     vault = Vault(*table(50), clip=codec.bound(compact=True), classes=2, adjacency="add-remove", budget=(1.0, 1e-6))
-    design = Synthesizer(1.0, 1e-6, codec=codec, seed=1, device="cpu").design(vault.facts)
+    design = Synthesizer(1.0, 1e-6, seed=1, device="cpu", kind=codec).design(vault.facts)
     assert isinstance(design.mechanism, ScoredMarginals)
     # commit 196f71a, before there were further labels
     fields = design.to_dict()
@@ -144,7 +144,7 @@ def test_a_design_is_read_as_it_was_written_and_another_release_is_refused() -> 
     codec = TableCodec(schema(further_labels=("t",), interactions=(("n0", "n1"),)))
     x, y = table(300)
     vault = Vault(x, y, clip=codec.bound(compact=True), classes=2, adjacency="add-remove", budget=(20.0, 1e-6))
-    design = Synthesizer(1.0, 1e-6, codec=codec, seed=1, device="cpu").design(vault.facts)
+    design = Synthesizer(1.0, 1e-6, seed=1, device="cpu", kind=codec).design(vault.facts)
     fields = json.loads(json.dumps(design.to_dict()))
     again = TableDesign.from_dict(fields, codec)
     assert again.mechanism == design.mechanism
@@ -170,7 +170,7 @@ def test_cells_that_are_chosen_first_change_nothing_of_the_cost() -> None:
     x, y = table(500)
     rows = np.column_stack([x[:, :3], x[:, 6]])
     vault = Vault(rows, y, clip=codec.bound(compact=True), classes=2, adjacency="add-remove", budget=(2.0, 1e-6))
-    design = Synthesizer(2.0, 1e-6, codec=codec, seed=1, device="cpu").design(vault.facts)
+    design = Synthesizer(2.0, 1e-6, seed=1, device="cpu", kind=codec).design(vault.facts)
     # releases and fits a few made-up rows, and refuses a design that costs more
     design.check(vault.facts, 2.0, 1e-6, "cpu")
     mechanism = table_mechanism(codec, epsilon=2.0, delta=1e-6, adjacency=A)

@@ -40,7 +40,7 @@ def test_three_hundred_categories_keep_most_of_a_link_that_groups_would_lose() -
     sex = (rng.random(ROWS) < 0.3 + 0.04 * group).astype(np.int64)
     x = np.column_stack([code, group, age / 99]).astype(float)
     vault = Vault(x, sex, clip=codec.bound(compact=True), classes=2, adjacency="add-remove", budget=(1.0, 1e-6))
-    rows, _ = Synthesizer(1.0, 1e-6, codec=codec, seed=1, device="cpu").fit(vault).model_.sample_rows(ROWS, 1)
+    rows, _ = Synthesizer(1.0, 1e-6, seed=1, device="cpu", kind=codec).fit(vault).model_.sample_rows(ROWS, 1)
     made = information(rows[:, 0].astype(int), rows[:, 1].astype(int))
     # the plug-in estimate of independent columns, about cells/(2n), is subtracted from both
     chance = information(rng.permutation(code), group)

@@ -44,7 +44,7 @@ def test_two_tables_with_the_same_noisy_counts_leave_the_same_folder(
         x[:, 0] = (x[:, 0] + np.random.default_rng(place).random(rows)) / (4.0 + 3.0 * place)
         clip = CODEC.bound(compact=True)
         vault = Vault(x, y, clip=clip, classes=2, adjacency="add-remove", budget=(1.0, 1e-6))
-        fitted = Synthesizer(1.0, 1e-6, codec=CODEC, seed=3, device="cpu")
+        fitted = Synthesizer(1.0, 1e-6, seed=3, device="cpu", kind=CODEC)
         # the rehearsal on made-up rows asks first; the records' own answers start where it ended
         design = fitted.design(vault.facts)
         fitted.fit(vault, folder=tmp_path / f"job{place}")

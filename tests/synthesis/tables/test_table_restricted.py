@@ -87,7 +87,7 @@ def fit(schema: Schema) -> Synthesizer:
     vault = Vault(
         x, y, clip=codec.bound(compact=True), classes=codec.classes, adjacency="add-remove", budget=(3.0, 1e-6)
     )
-    return Synthesizer(3.0, 1e-6, codec=codec, seed=3, device="cpu").fit(vault)
+    return Synthesizer(3.0, 1e-6, seed=3, device="cpu", kind=codec).fit(vault)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from privot.synthesis import Synthesizer
 from privot.synthesis.output.output_folder import write_folder
 from privot.synthesis.tabular.table_design import TableDesign
 from privot.tables import Column, Schema, Table, TableCodec, read_table
+from synthesis_asked import flat
 
 CODEC = TableCodec(
     Schema(
@@ -50,7 +51,7 @@ def vault(budget: tuple[float, float] = (2.0, 1e-6), **changes: Any) -> Vault:
 
 @pytest.fixture(scope="module")
 def fitted() -> Synthesizer:
-    return Synthesizer(2.0, 1e-6, codec=CODEC, seed=3, device="cpu").fit(vault())
+    return Synthesizer(2.0, 1e-6, seed=3, device="cpu", kind=CODEC).fit(vault())
 
 
 def test_what_was_there_is_found_again(fitted: Synthesizer) -> None:
@@ -84,7 +85,7 @@ def test_a_folder_is_all_that_sampling_needs(fitted: Synthesizer, tmp_path: Path
 
 def test_it_keeps_the_manners_of_an_estimator(fitted: Synthesizer) -> None:
     other = clone(fitted)
-    assert other.get_params()["codec"] is not None
+    assert other.get_params()["kind"] is not None
     with pytest.raises(UsageError):
         other.sample(5)
     with pytest.raises(UsageError):
@@ -97,12 +98,12 @@ def test_it_keeps_the_manners_of_an_estimator(fitted: Synthesizer) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"method": "sinkhorn"}, {"shape": (1, 2)}, {"features": object()}, {"rules": object()}],
+    [{"method": "sinkhorn"}, {"options": {"labelled": 0.1}}, {"features": object()}, {"rules": object()}],
     ids=lambda c: next(iter(c)),
 )
 def test_what_a_schema_already_says_cannot_be_said_again(changes: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        Synthesizer(2.0, 1e-6, codec=CODEC, **changes).design(vault().facts)
+        Synthesizer(2.0, 1e-6, **flat(codec=CODEC, **changes)).design(vault().facts)
 
 
 def test_a_vault_that_holds_something_else_is_refused_before_it_pays() -> None:
@@ -110,12 +111,12 @@ def test_a_vault_that_holds_something_else_is_refused_before_it_pays() -> None:
     wide = Vault(CODEC.widen(x), y, clip=CODEC.bound(), classes=2, adjacency="add-remove", budget=(2.0, 1e-6))
     for held in (wide, vault(clip=1.0), vault(classes=3)):
         with pytest.raises(UsageError):
-            Synthesizer(2.0, 1e-6, codec=CODEC).fit(held)
+            Synthesizer(2.0, 1e-6, kind=CODEC).fit(held)
 
 
 def test_a_design_is_written_down_and_pays_for_what_it_says() -> None:
     held = vault()
-    design = Synthesizer(2.0, 1e-6, codec=CODEC, seed=3).design(held.facts)
+    design = Synthesizer(2.0, 1e-6, seed=3, kind=CODEC).design(held.facts)
     assert isinstance(design, TableDesign)
     fields = json.loads(json.dumps(design.to_dict()))
     again = TableDesign.from_dict(fields, CODEC)
@@ -128,7 +129,7 @@ def test_a_design_is_written_down_and_pays_for_what_it_says() -> None:
 
 
 def test_a_design_with_less_noise_than_was_asked_for_is_refused_and_not_paid(tmp_path: Path) -> None:
-    synthesizer = Synthesizer(2.0, 1e-6, codec=CODEC, seed=3, device="cpu")
+    synthesizer = Synthesizer(2.0, 1e-6, seed=3, device="cpu", kind=CODEC)
     held = vault((100.0, 1e-6))
     design = synthesizer.design(held.facts).to_dict()
     less = {"sigma": [s / 2 for s in design["sigma"]]}
@@ -143,27 +144,27 @@ def test_a_design_with_less_noise_than_was_asked_for_is_refused_and_not_paid(tmp
 @pytest.mark.slow
 def test_a_job_goes_on_from_its_release_and_from_no_other(tmp_path: Path) -> None:
     held = vault()
-    first = Synthesizer(2.0, 1e-6, codec=CODEC, seed=3, device="cpu").fit(held, folder=tmp_path / "job")
+    first = Synthesizer(2.0, 1e-6, seed=3, device="cpu", kind=CODEC).fit(held, folder=tmp_path / "job")
     job = Job.open(tmp_path / "job")
-    again = Synthesizer(2.0, 1e-6, codec=CODEC, device="cpu")
+    again = Synthesizer(2.0, 1e-6, device="cpu", kind=CODEC)
     again.run(job, lambda: pytest.fail("a vault was opened"), lambda mark: True)
     assert again.sample(100, seed=1)[0]["age"].tolist() == first.sample(100, seed=1)[0]["age"].tolist()
     with pytest.raises(BudgetError):
-        Synthesizer(2.0, 1e-6, codec=CODEC, device="cpu").fit(held, folder=tmp_path / "second")
+        Synthesizer(2.0, 1e-6, device="cpu", kind=CODEC).fit(held, folder=tmp_path / "second")
     # another release with the same cost, but of other marginals
-    other = Synthesizer(2.0, 1e-6, codec=CODEC, device="cpu").fit(vault(), folder=tmp_path / "other")
+    other = Synthesizer(2.0, 1e-6, device="cpu", kind=CODEC).fit(vault(), folder=tmp_path / "other")
     assert other.guarantee_.epsilon() == first.guarantee_.epsilon()
     settings = read_json(tmp_path / "job" / "job.json")
     settings["settings"]["design"]["by_class"] = not settings["settings"]["design"]["by_class"]
     write_json(tmp_path / "job" / "job.json", settings)
     with pytest.raises(DataError, match="not the one its job paid for"):
-        Synthesizer(2.0, 1e-6, codec=CODEC, device="cpu").run(
+        Synthesizer(2.0, 1e-6, device="cpu", kind=CODEC).run(
             Job.open(tmp_path / "job"), lambda: pytest.fail("a vault was opened"), lambda mark: True
         )
 
 
 def test_what_an_earlier_fit_learned_is_not_drawn_under_a_later_guarantee(monkeypatch: pytest.MonkeyPatch) -> None:
-    synthesizer = Synthesizer(2.0, 1e-6, codec=CODEC, seed=3, device="cpu").fit(vault())
+    synthesizer = Synthesizer(2.0, 1e-6, seed=3, device="cpu", kind=CODEC).fit(vault())
 
     def fails(self: Any, release: Any, progress: Any = None) -> Any:
         raise DataError("no")
@@ -177,13 +178,13 @@ def test_what_an_earlier_fit_learned_is_not_drawn_under_a_later_guarantee(monkey
 
 def test_progress_counts_the_columns_and_the_label() -> None:
     told: list[tuple[int, int]] = []
-    Synthesizer(2.0, 1e-6, codec=CODEC, seed=3, device="cpu").fit(vault(), progress=lambda a, b, _: told.append((a, b)))
+    Synthesizer(2.0, 1e-6, seed=3, device="cpu", kind=CODEC).fit(vault(), progress=lambda a, b, _: told.append((a, b)))
     assert told == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_a_schema_that_cannot_be_fitted_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     held = vault()
-    synthesizer = Synthesizer(2.0, 1e-6, codec=CODEC, seed=3, device="cpu")
+    synthesizer = Synthesizer(2.0, 1e-6, seed=3, device="cpu", kind=CODEC)
 
     def fails(*_: Any, **__: Any) -> Any:
         raise DataError("no")
@@ -218,7 +219,7 @@ def test_the_report_says_what_noise_drowned(count: int, drowned: bool, tmp_path:
     assert y is not None
     vault = Vault(x, y, clip=CODEC.bound(compact=True), classes=2, adjacency="add-remove",
                   budget=(1.0, 1e-6))  # fmt: skip
-    made = Synthesizer(1.0, 1e-6, codec=CODEC, seed=0, device="cpu").fit(vault)
+    made = Synthesizer(1.0, 1e-6, seed=0, device="cpu", kind=CODEC).fit(vault)
     write_folder(made, tmp_path, 50, seed=1, kind=".csv")
     said = json.loads((tmp_path / "figures.json").read_text())["drowned"]
     assert bool(said) == drowned

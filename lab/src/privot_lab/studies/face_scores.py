@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from privot.kinds import Images
+from privot.synthesis.methods import asked_of
 from privot_lab.studies.study_data import images
 from privot_lab.studies.study_run import StudyRun
 from privot_lab.studies.synthesis_scores import fid_beside
@@ -57,9 +59,9 @@ def face_scores(
         clip = float(np.sqrt(x.shape[1]))
         vault = Vault(x, y, classes=classes, clip=clip, adjacency="replace-one", budget=(epsilon, DELTA))
         given = None if method == "embedding" else options or None
-        made = Synthesizer(epsilon, DELTA, method=method, shape=shape, options=given, device=run.device, seed=seed).fit(
-            vault
-        )
+        made = Synthesizer(
+            epsilon, DELTA, device=run.device, seed=seed, kind=Images(shape), method=asked_of(method, options=given)
+        ).fit(vault)
         drawn, marks = made.sample(samples, seed=seed)
         standing, charged = str(made.guarantee_.standing), float(made.guarantee_.epsilon())
     found = {

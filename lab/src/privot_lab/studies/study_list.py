@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 
-from privot.common.registry import load
+from privot.common.extras import load
 from privot.errors import UsageError, brief
 from privot_lab.studies.product_list import PRODUCT, PRODUCT_STUDIES
 from privot_lab.studies.study import Paper, Study

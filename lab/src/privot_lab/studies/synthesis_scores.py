@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from privot.kinds import Images
+from privot.synthesis.methods import asked_of
 from privot_lab.studies.study import StudyFinding, StudyVerdict
 from privot_lab.studies.study_data import images
 from privot_lab.studies.study_run import StudyRun
@@ -56,13 +58,12 @@ def synthesis_scores(
     made = Synthesizer(
         epsilon,
         DELTA,
-        method=method,
-        shape=shape,
         records=len(x) if stated else None,
-        options=dict(options or {}) or None,
         device=run.device,
         seed=seed,
         allow_unproven=allow_unproven,
+        kind=Images(shape),
+        method=asked_of(method, options=dict(options or {}) or None),
     ).fit(vault)
     seconds = time.perf_counter() - began
     assert made.guarantee_ is not None

@@ -25,6 +25,7 @@ from privot.adaptation.stand_in.report_figures import SHOWN, write_rounds, write
 from privot.adaptation.stand_in.self_training import Schedule, SelfTraining, Views
 from privot.adaptation.stand_in.single_release import STAND_IN, take_release
 from privot.errors import DataError
+from privot.kinds import kind_of_params
 from privot.mechanisms import Mechanism
 from privot.mechanisms.embedding import MeanEmbedding
 from privot.release import Release
@@ -186,7 +187,7 @@ class StandInLearner:
         assert self.release is not None
         d = self.design
         config = SynthesisConfig(
-            d.epsilon, d.delta, shape=d.networks["shape"], low=d.networks["low"], high=d.networks["high"]
+            d.epsilon, d.delta, kind=kind_of_params({name: d.networks[name] for name in ("shape", "low", "high")})
         )
         write_model(folder, config, self.generator, self.release.guarantee, self.rules)
 

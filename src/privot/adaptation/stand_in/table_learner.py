@@ -23,6 +23,7 @@ from privot.adaptation.stand_in.single_release import STAND_IN, take_release
 from privot.adaptation.stand_in.table_rows import cell_rows
 from privot.adaptation.stand_in.weighted_training import STEPS, TableChecks, fit_weighted
 from privot.errors import DataError
+from privot.kinds import as_kind
 from privot.mechanisms import Mechanism
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
@@ -109,7 +110,7 @@ class TableLearner:
         """The model of the table as `privot synth` leaves one: `privot sample` and `Synthesizer.load` read it."""
         assert self.generator is not None
         assert self.release is not None
-        config = SynthesisConfig(self.design.epsilon, self.design.delta, codec=self.table.codec)
+        config = SynthesisConfig(self.design.epsilon, self.design.delta, kind=as_kind(self.table.codec))
         write_model(folder, config, self.generator, self.release.guarantee, None)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -81,7 +81,7 @@ def audit_folder(
         )
     ]
     findings += _files(folder)
-    features = None if synthesizer.codec is not None else synthesizer.features_
+    features = getattr(synthesizer, "features_", None)
     tests: list[Membership] = []
     untested = ""
     if features is None or guarantee.unit is not None:
@@ -116,8 +116,8 @@ def audit_folder(
 
 def _untested(synthesizer: Synthesizer, guarantee: Guarantee) -> str:
     """Why no membership is tested in this folder."""
-    found = f"comes from the method {synthesizer.method}"
-    if synthesizer.codec is not None:
+    found = f"comes from the method {synthesizer.config.method}"
+    if synthesizer.kind_.codec is not None:
         found = "holds tables"
     elif guarantee.unit is not None:
         found = f"protects {guarantee.unit}"
@@ -167,8 +167,8 @@ def _attack(
     synthesizer: Synthesizer, features: FeatureMap, guarantee: Guarantee, rules: Rules, device: str
 ) -> EmbeddingAttack:
     """The folder's own map and σ, with records from two corners of the public range."""
-    low = np.broadcast_to(np.asarray(synthesizer.low, dtype=np.float64), (features.dim,))
-    high = np.broadcast_to(np.asarray(synthesizer.high, dtype=np.float64), (features.dim,))
+    low = np.broadcast_to(np.asarray(synthesizer.kind_.low, dtype=np.float64), (features.dim,))
+    high = np.broadcast_to(np.asarray(synthesizer.kind_.high, dtype=np.float64), (features.dim,))
     return EmbeddingAttack(
         _sigma(guarantee),
         guarantee.at_delta,
@@ -267,7 +267,7 @@ def _sample(synthesizer: Synthesizer, generator: Generator, count: int) -> tuple
         synthesizer.features_,
         synthesizer.counts_,
         synthesizer.labels_,
-        (synthesizer.low, synthesizer.high),
+        (synthesizer.kind_.low, synthesizer.kind_.high),
     )
     x, y = fitted.sample(count)
     return np.asarray(x, dtype=np.float64), y

@@ -51,17 +51,17 @@ def sample(
     from privot.synthesis import Synthesizer
     from privot.synthesis.output.output_folder import write_drawn
     from privot.synthesis.tabular.related.related_folder import check_folder, kinds_in
-    from privot.tables import RelatedCodec
 
     synthesizer = Synthesizer.load(folder, device)
     kinds: dict[str, str] | None = None
     written: list[str | None] = []
-    if isinstance(synthesizer.codec, RelatedCodec):
+    codec = synthesizer.kind_.codec
+    if synthesizer.kind_.whole_units:
         check_folder(out)
-        kinds = kinds_in(folder, synthesizer.codec)
+        kinds = kinds_in(folder, codec)
         written = [*kinds.values()]
     elif spreadsheet_safe:
-        written = [kind_for(str(out), synthesizer.codec)]
+        written = [kind_for(str(out), codec)]
     for kind in written if spreadsheet_safe else []:
         check_spreadsheet_safe(kind)
     with counting_bar("drawing samples", quiet=as_json) as tell:

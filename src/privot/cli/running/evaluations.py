@@ -105,7 +105,7 @@ def evaluate_arrays(
     from privot.jobs.released_files import read_json
     from privot.opening.plain_files import check_inside
     from privot.report.evaluation_parts import CONFIDENTIAL, PUBLIC_TEST
-    from privot.synthesis.output.output_folder import SYNTHETIC
+    from privot.synthesis.output.numbers_output import SYNTHETIC
     from privot.synthesis.output.saved_model import CONFIG
 
     facts, params = stated(classes, shape), {} if folder is None else read_json(folder / CONFIG)["params"]

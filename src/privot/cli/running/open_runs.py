@@ -112,7 +112,7 @@ def synth_open(
     from privot.cli.running.synth_runs.synth_options import BUILT_IN_FACTS
     from privot.errors import UsageError
     from privot.synthesis.open_generators import OPEN_METHODS, train_generator_openly
-    from privot.synthesis.output.output_folder import write_samples
+    from privot.synthesis.output.numbers_output import write_samples
 
     if method not in OPEN_METHODS:
         raise UsageError(f"Unknown open baseline {method!r}: use {', '.join(OPEN_METHODS)}.")

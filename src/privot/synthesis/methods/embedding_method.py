@@ -36,6 +36,7 @@ from privot.synthesis.design import (
     check_standing,
 )
 from privot.synthesis.fitted import FittedGenerator
+from privot.synthesis.method_configs import Embedding, MethodConfig
 from privot.synthesis.methods.after_training_steps import refine
 from privot.synthesis.methods.embedding_training import Target, public_targets, started, train
 from privot.synthesis.methods.leaves_target import leaves_target
@@ -160,6 +161,7 @@ class EmbeddingDesign(GeneratorDesign):
 class EmbeddingMethod:
     """`embedding`: noise at the mean embedding, released once."""
 
+    config: ClassVar[type[MethodConfig]] = Embedding
     watched: ClassVar[str] = "squared MMD to the noisy means"
 
     def plan(self, config: SynthesisConfig, facts: Facts) -> EmbeddingDesign:

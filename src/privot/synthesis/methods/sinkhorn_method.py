@@ -26,6 +26,7 @@ from privot.errors import UsageError
 from privot.mechanisms import SanitizedGradient
 from privot.mechanisms.gradients.sinkhorn_gradient import GradientQuery
 from privot.mechanisms.mechanism import Facts, Mechanism
+from privot.synthesis.method_configs import MethodConfig, Sinkhorn
 from privot.synthesis.methods.generated_points import points_of
 from privot.synthesis.methods.streaming_method import Step, StreamingMethod, described
 from privot.synthesis.neural.defaults.problem_and_rules import ASSUMED_RECORDS, Problem, Rules
@@ -42,6 +43,7 @@ REFRESH = 20
 class SinkhornMethod(StreamingMethod):
     """`sinkhorn`: noise at the gradient."""
 
+    config: ClassVar[type[MethodConfig]] = Sinkhorn
     name = "sinkhorn"
     watched = "released gradient / noise alone"
 

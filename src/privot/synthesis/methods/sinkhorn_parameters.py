@@ -17,6 +17,7 @@ import torch
 from privot.common.cuda_graphs import Replayed
 from privot.mechanisms import SanitizedGradient
 from privot.mechanisms.gradients.generator_gradient import ParameterQuery, SanitizedParameters
+from privot.synthesis.method_configs import MethodConfig, SinkhornParameters
 from privot.synthesis.methods.sinkhorn_method import REFRESH, SinkhornMethod, first_gradient, second_term
 from privot.synthesis.methods.streaming_method import Step
 from privot.synthesis.neural.defaults.problem_and_rules import Problem, Rules
@@ -28,6 +29,7 @@ from privot.vault.stream import Stream
 class SinkhornParametersMethod(SinkhornMethod):
     """`sinkhorn-parameters`: noise at the gradient of the generator's parameters."""
 
+    config: ClassVar[type[MethodConfig]] = SinkhornParameters
     name = "sinkhorn-parameters"
 
     kind: ClassVar[type[SanitizedGradient]] = SanitizedParameters

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -33,6 +33,7 @@ from privot.mechanisms import RandomProjection
 from privot.mechanisms.directions import directions_of
 from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.release import Release
+from privot.synthesis.method_configs import MethodConfig, Sliced
 from privot.synthesis.methods.streaming_method import Step, StreamingMethod, described
 from privot.synthesis.neural.defaults.problem_and_rules import Problem, Rules
 from privot.synthesis.neural.defaults.streaming_defaults import generator_config, sliced_options
@@ -49,6 +50,7 @@ MAX_KEPT = 2**28
 class SlicedMethod(StreamingMethod):
     """`sliced`: noise at the projection."""
 
+    config: ClassVar[type[MethodConfig]] = Sliced
     name = "sliced"
     watched = "squared sliced distance, both sides noisy"
 

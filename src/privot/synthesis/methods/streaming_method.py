@@ -21,7 +21,7 @@ from privot.common.devices import usable_device
 from privot.errors import DataError, UsageError
 from privot.jobs.charges import Spent
 from privot.jobs.job import Job
-from privot.mechanisms.mechanism import Facts, Mechanism
+from privot.mechanisms.mechanism import Facts, Mechanism, refuse_unit
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.design import (
@@ -146,6 +146,8 @@ class StreamingMethod(ABC):
 
     def plan(self, config: SynthesisConfig, facts: Facts) -> StreamDesign:
         """σ for all blocks together, and for labels where they are asked for."""
+        # its noise is found for samples of single records, for which no theorem covers a unit
+        refuse_unit(facts, f"The method {config.method} draws single records, so it")
         device = usable_device(config.device, auto=True)
         public_range(config.low, config.high, facts.dim)
         shape = config.image_shape(facts)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from privot.evaluation.schema_axes import axes_of, with_edges
@@ -27,19 +26,6 @@ from privot.tables.table_writing import table_bytes
 SYNTHETIC = "synthetic"
 FIGURES = "figures.json"
 """The numbers behind the report's pictures of columns and pairs."""
-
-
-class Arrays(Protocol):
-    """A model that says its arrays by name."""
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """All arrays."""
-        ...
-
-
-def tensors_of(model: Arrays) -> dict[str, torch.Tensor]:
-    """The model's arrays, for one safetensors file."""
-    return {name: torch.from_numpy(np.array(array)) for name, array in model.arrays().items()}
 
 
 def write_drawn(path: Path, table: Table, codec: TableCodec, spreadsheet_safe: bool = False) -> None:

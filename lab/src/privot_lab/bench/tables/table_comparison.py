@@ -83,7 +83,7 @@ class TableComparison:
         terms: Any = {"clip": self.codec.bound(compact=True), "classes": self.codec.classes}
         vault = Vault(self.x, self.y, adjacency="add-remove", budget=(epsilon, delta), **terms)
         start = time.process_time()
-        fitted = Synthesizer(epsilon, delta, codec=self.codec, seed=seed, device="cpu").fit(vault)
+        fitted = Synthesizer(epsilon, delta, seed=seed, device="cpu", kind=self.codec).fit(vault)
         table: Table = fitted.sample(len(self.x), seed=seed, frame="table")[0]
         return table, time.process_time() - start
 

@@ -125,7 +125,7 @@ def _draw(
     clip = codec.bound(compact=True)
     vault = Vault(x, y, clip=clip, classes=codec.classes, adjacency=adjacency, budget=(epsilon, delta), label="adult")
     began = time.process_time()
-    made = Synthesizer(epsilon, delta, codec=codec, seed=seed, device="cpu").fit(vault)
+    made = Synthesizer(epsilon, delta, seed=seed, device="cpu", kind=codec).fit(vault)
     seconds = time.process_time() - began
     assert made.guarantee_ is not None
     report = evaluate_table(made.sample(rows, seed=seed)[0], test, codec)

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from privot.kinds import Images
+from privot.synthesis import Embedding
 from privot_lab.studies.study import StudyFinding
 from privot_lab.studies.study_data import images
 from privot_lab.studies.study_run import StudyRun
@@ -155,15 +157,15 @@ def _scores(
     classes = int(y.max()) + 1
     vault = Vault(x, y, classes=classes, clip=clip, adjacency="add-remove", budget=(epsilon, DELTA))
     began = time.perf_counter()
-    common: dict[str, Any] = {"shape": shape, "device": run.device, "seed": seed}
+    common: dict[str, Any] = {"kind": Images(shape), "device": run.device, "seed": seed}
     public: dict[str, Any] = {"encoder": encoder, "label_encoder": labels_by}
-    made = Synthesizer(epsilon, DELTA, method="embedding", **public, **common)
+    made = Synthesizer(epsilon, DELTA, method=Embedding(**public), **common)
     if steps:
         design: Any = made.design(vault.facts)
         rules = replace(design.rules, steps=steps, batch=2)
         # an encoder brings its features with it
         given = {"features": design.mechanism.features} if encoder is None else public
-        made = Synthesizer(epsilon, DELTA, rules=rules, **given, **common)
+        made = Synthesizer(epsilon, DELTA, method=Embedding(rules, **given), **common)
     made.fit(vault)
     seconds = time.perf_counter() - began
     drawn, marks = made.sample(samples, seed=seed)

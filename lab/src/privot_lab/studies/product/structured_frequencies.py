@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.kinds import Images
+from privot.synthesis import Embedding
 from privot_lab.studies.study import StudyFinding
 from privot_lab.studies.study_data import images
 from privot_lab.studies.study_run import StudyRun
@@ -177,10 +179,10 @@ def _synthesis(run: StudyRun, name: str, epsilon: float, seeds: int, steps: int)
     for seed in range(run.seed, run.seed + seeds):
         for kind, maker in _maps().items():
             vault = Vault(x, y, classes=10, clip=math.sqrt(x.shape[1]), adjacency="add-remove", budget=(epsilon, DELTA))
+            asked = Embedding(rules, features=maker(x.shape[1], m, _widths(x.shape[1]), seed))
             made = Synthesizer(
-                epsilon, DELTA, shape=shape, records=len(x), device=run.device, seed=seed, rules=rules,
-                features=maker(x.shape[1], m, _widths(x.shape[1]), seed),
-            ).fit(vault)  # fmt: skip
+                epsilon, DELTA, method=asked, records=len(x), kind=Images(shape), device=run.device, seed=seed
+            ).fit(vault)
             sample, labels = made.sample(5000, seed=seed)
             scores[kind].append(float(score("logreg", sample, labels, held, truth, shape=shape, seed=seed)))
     return {kind: _mean(values) for kind, values in scores.items()}

@@ -158,7 +158,7 @@ class _Story:
         from privot.synthesis import Synthesizer
 
         self.tell("2. North releases synthetic patients.")
-        made = Synthesizer(TABLE * self.epsilon, self.delta, codec=self.codec, low=0.0, high=1.0, seed=0)
+        made = Synthesizer(TABLE * self.epsilon, self.delta, seed=0, kind=self.codec)
         self._fit(made, vault, ledger, self.out / "table")
         self.answer.table["guarantee"] = made.guarantee_
         self.tell(
@@ -166,12 +166,13 @@ class _Story:
         )
 
     def _release_digits(self, vault: Vault, ledger: Ledger) -> None:
-        from privot.synthesis import Synthesizer
+        from privot.kinds import Images
+        from privot.synthesis import Embedding, Synthesizer
 
         self.tell("3. Its laboratory releases synthetic handwriting.")
-        made = Synthesizer(DIGITS * self.epsilon, self.delta, shape=(8, 8), low=0.0, high=1.0, seed=0)
+        made = Synthesizer(DIGITS * self.epsilon, self.delta, seed=0, kind=Images((8, 8)))
         if self.steps is not None:
-            made.set_params(rules=replace(made.design(vault.facts).rules, steps=self.steps))
+            made.set_params(method=Embedding(replace(made.design(vault.facts, vault.kind).rules, steps=self.steps)))
         self._fit(made, vault, ledger, self.out / "digits")
         self.answer.digits["guarantee"] = made.guarantee_
         self.tell(f"   {SAMPLES} images in {self.out / 'digits' / 'synthetic.npz'}: {made.guarantee_.stated()}.")
@@ -236,7 +237,7 @@ class _Story:
         from privot.synthesis import Synthesizer
 
         self.tell("6. North asks for one release too many.")
-        again = Synthesizer(TABLE * self.epsilon, self.delta, codec=self.codec, low=0.0, high=1.0, seed=1)
+        again = Synthesizer(TABLE * self.epsilon, self.delta, seed=1, kind=self.codec)
         try:
             again.fit(mine)
         except BudgetError as refusal:

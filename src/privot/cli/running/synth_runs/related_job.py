@@ -39,7 +39,7 @@ class RelatedJob(SynthJob):
             for kind in self.related.kinds.values():
                 check_spreadsheet_safe(kind)
         self.synthesizer = Synthesizer(
-            o.epsilon, o.delta, method=o.method, codec=self.related.codec, records=o.records, device=o.device,
+            o.epsilon, o.delta, method=o.method, records=o.records, kind=self.related.codec, device=o.device,
             seed=o.seed, allow_unproven=o.allow_unproven,
         )  # fmt: skip
         self.params = self.synthesizer.to_params()

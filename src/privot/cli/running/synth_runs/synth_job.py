@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import typer
 from privot.cli import ledgers
 from privot.cli.parsing.typed_values import positive, read_options, read_pair
 from privot.cli.partitioned_input import expect_ledger, keep_sums, pass_bar
-from privot.cli.records import is_folder, read_records, stated
+from privot.cli.records import read_records, stated
 from privot.cli.running.synth_runs.noise_warning import warn_of_noise
 from privot.cli.running.synth_runs.public_input import read_public
 from privot.cli.running.synth_runs.synth_options import BUILT_IN_FACTS, SynthOptions, check_options, read_encoder
@@ -22,8 +22,8 @@ from privot.cli.table_input import (
     check_spreadsheet_safe,
     check_table,
     kind_for,
-    open_codec,
-    table_facts,
+    schema_facts,
+    stated_records,
     table_hint,
     table_records,
 )
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from privot.data.stated_facts import StatedFacts
     from privot.guarantee import Adjacency, Guarantee
     from privot.jobs.job import Job
+    from privot.kinds import Kind
     from privot.ledger import Ledger
     from privot.partitions.source import PartitionedSource
     from privot.synthesis import Synthesizer
@@ -86,14 +87,16 @@ class SynthJob:
     def __init__(self, options: SynthOptions) -> None:
         from privot.errors import UsageError
         from privot.guarantee import Adjacency
+        from privot.kinds import as_kind
 
         self.options = o = options
         self._warn: Callable[[], None] | None = None
         o.units.check(o.schema, o.adjacency, o.data)
-        self.codec: TableCodec | None = open_codec(o.schema, o.units)
+        self.stated: Kind | None = None if o.schema is None else as_kind(o.schema).for_unit(o.units.column)
+        self.codec: TableCodec | None = None if self.stated is None else self.stated.codec
         given: dict[str, Any] = {"--classes": o.classes, "--shape": o.shape, "--range": o.value_range}
         given["--set steps"] = o.steps
-        self.known = BUILT_IN_FACTS.get(o.data, {}) if self.codec is None else table_facts(self.codec, given)
+        self.known = BUILT_IN_FACTS.get(o.data, {}) if self.stated is None else schema_facts(self.stated, given)
         settings = read_options(o.settings)
         if o.method != "embedding" and o.steps is not None:
             settings["steps"] = positive(o.steps)
@@ -205,26 +208,29 @@ class SynthJob:
 
     def _synthesizer(self, settings: dict[str, Any]) -> Synthesizer:
         from privot.synthesis import Synthesizer
+        from privot.synthesis.methods import asked_of
 
         o = self.options
+        given: dict[str, Any] = {"encoder": read_encoder(o), "label_encoder": read_encoder(o, "label_encoder")}
+        given |= {"public": read_public(o, self.facts), "options": settings or None}
+        asked = any(value is not None for value in given.values())
         return Synthesizer(
-            o.epsilon,
-            o.delta,
-            method=o.method,
-            shape=self.facts.shape or self.known.get("shape"),
-            low=self.span[0],
-            high=self.span[1],
-            records=o.records,
-            encoder=read_encoder(o),
-            label_encoder=read_encoder(o, "label_encoder"),
-            public=read_public(o, self.facts),
-            options=settings or None,
-            codec=self.codec,
-            class_names=self.facts.names if is_folder(o.data) and self.source is None else None,
-            device=o.device,
-            seed=o.seed,
-            allow_unproven=o.allow_unproven,
-        )
+            o.epsilon, o.delta, method=asked_of(o.method, **given) if asked else o.method, records=o.records,
+            kind=self.kind, device=o.device, seed=o.seed, allow_unproven=o.allow_unproven,
+        )  # fmt: skip
+
+    @property
+    def kind(self) -> Kind:
+        """What the records are, as the options state it."""
+        from privot.kinds import Images, Vectors
+
+        if self.stated is not None:
+            return self.stated
+        shape = self.facts.shape or self.known.get("shape")
+        kind = Vectors(self.facts.classes) if shape is None else Images(shape, self.facts.classes)
+        if self.source is None:
+            kind = kind.at(self.options.data)
+        return replace(kind, low=self.span[0], high=self.span[1])
 
     def run(self, context: typer.Context, team: Team) -> SynthAnswer:
         """Start the job, or go on with the one in the output folder, and leave everything there."""
@@ -267,7 +273,7 @@ class SynthJob:
 
     def _public(self) -> dict[str, Any] | None:
         """What was made of public images, if there were some."""
-        used = None if self.synthesizer.public is None else self.synthesizer.public_
+        used = None if self.synthesizer.config.public is None else self.synthesizer.public_
         return None if used is None else {**used.to_dict(), "words": used.words}
 
     def _ask(self) -> None:
@@ -333,8 +339,8 @@ class SynthJob:
         if self.source is not None:
             return self.source
         data = self.options.data
-        if self.codec is not None:
-            return table_records(data, self.codec, self.options.units)
+        if self.stated is not None:
+            return stated_records(data, self.stated, self.options.units)
         if data.lower().endswith(".parquet"):
             raise UsageError("A Parquet file is a table with a public schema: give --schema FILE.")
         units = self.options.units
@@ -420,5 +426,5 @@ class SynthJob:
         if self.codec is not None or not self.synthesizer.labels_:
             return []
         gone = [int(c) for c in (self.synthesizer.counts_ == 0.0).nonzero()[0]]
-        names = self.synthesizer.class_names
+        names = self.synthesizer.kind_.class_names
         return gone if names is None else [names[c] for c in gone]

@@ -131,11 +131,11 @@ def _digest(x: NDArray[np.float32], y: NDArray[np.int64] | None) -> str:
     return seal.hexdigest()
 
 
-def check_given(public: Any, method: str, shape: Any, table: bool) -> None:
+def check_given(public: Any, shape: Any) -> None:
     """Refuse public images where they have no meaning, and what is no `PublicImages`."""
     if public is None:
         return
-    if method != "embedding" or table or not shape:
+    if not shape:
         raise UsageError(
             "Public images are for the method embedding on images: state the shape of the records, or leave them out."
         )

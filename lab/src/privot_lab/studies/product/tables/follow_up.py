@@ -98,7 +98,7 @@ def correlations(
     x, y = codec.encode(table, compact=True)
     terms: Any = {"clip": codec.bound(compact=True), "classes": codec.classes}
     vault = Vault(x, y, adjacency=adjacency, budget=(epsilon, delta), **terms)
-    fitted = Synthesizer(epsilon, delta, codec=codec, seed=seed, device="cpu").fit(vault)
+    fitted = Synthesizer(epsilon, delta, seed=seed, device="cpu", kind=codec).fit(vault)
     made = fitted.sample(PATIENTS, seed=seed, frame="table")[0]
     real, found = (float(np.corrcoef(t["cd40"], t["cd420"])[0, 1]) for t in (table, made))
     return real, found

@@ -151,7 +151,7 @@ def _draw(
         for name, table in (("persons", persons), ("years", years)):
             _write(table, files[name])
         vault = Vault.open(files, codec, adjacency=adjacency, budget=(epsilon, delta))
-        made = Synthesizer(epsilon, delta, codec=codec, seed=seed).fit(vault)
+        made = Synthesizer(epsilon, delta, seed=seed, kind=codec).fit(vault)
         drawn = made.sample(persons.rows, seed=seed, frame="table")
     return measured(drawn["persons"], drawn["years"])
 

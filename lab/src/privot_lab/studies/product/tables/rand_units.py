@@ -163,7 +163,7 @@ def _made(
     units: dict[str, Any] = {"units": whose, "per_unit": bound} if bound else {}
     terms: Any = {"clip": codec.bound(compact=True), "classes": codec.classes, "budget": (epsilon, delta)}
     vault = Vault(x, y, adjacency=adjacency, **terms, **units)
-    fitted = Synthesizer(epsilon, delta, codec=codec, seed=seed, device="cpu").fit(vault)
+    fitted = Synthesizer(epsilon, delta, seed=seed, device="cpu", kind=codec).fit(vault)
     table: Table = fitted.sample(MADE_ROWS, seed=seed, frame="table")[0]
     return table
 

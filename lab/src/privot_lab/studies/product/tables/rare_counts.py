@@ -136,7 +136,7 @@ def one_draw(
     terms: Any = {"units": persons.astype(str), "unit": "person", "per_unit": 1} if unit else {}
     stated = Adjacency.parse(adjacency)
     vault = Vault(x, clip=codec.bound(compact=True), adjacency=stated, budget=(epsilon, delta), **terms)
-    made = Synthesizer(epsilon, delta, codec=codec, seed=seed, device="cpu").fit(vault)
+    made = Synthesizer(epsilon, delta, seed=seed, device="cpu", kind=codec).fit(vault)
     found = made.sample(DRAWN, seed=seed, frame="table")[0]
     noise = calibrate(lambda s: Gaussian(s, 1.0, stated), epsilon=epsilon, delta=delta)
     rows = len(np.unique(persons)) if unit else len(x)

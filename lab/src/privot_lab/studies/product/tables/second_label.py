@@ -143,7 +143,7 @@ def _draw(
     terms: Any = {"clip": codec.bound(compact=True), "classes": codec.classes}
     vault = Vault(*train, adjacency=adjacency, budget=(epsilon, delta), label="adult", **terms)
     began = time.process_time()
-    fitted = Synthesizer(epsilon, delta, codec=codec, seed=seed, device="cpu").fit(vault)
+    fitted = Synthesizer(epsilon, delta, seed=seed, device="cpu", kind=codec).fit(vault)
     seconds = time.process_time() - began
     x, y = codec.encode(fitted.sample(len(train[0]), seed=seed, frame="table")[0], compact=True)
     assert y is not None

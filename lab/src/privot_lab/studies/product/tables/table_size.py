@@ -123,7 +123,7 @@ def _fitted(
     clip = codec.bound(compact=True)
     vault = Vault(x, y, clip=clip, classes=codec.classes, adjacency=adjacency, budget=(epsilon, delta))
     start = time.process_time()
-    fitted = Synthesizer(epsilon, delta, codec=codec, seed=seed, device="cpu").fit(vault)
+    fitted = Synthesizer(epsilon, delta, seed=seed, device="cpu", kind=codec).fit(vault)
     between = time.process_time()
     rows, _ = fitted.model_.sample_rows(len(x), seed)
     return {"fit": between - start, "draw": time.process_time() - between}, rows
@@ -151,7 +151,7 @@ def _warnings(categories: int, rows: int, epsilon: float, delta: float, adjacenc
     codec = _linked_codec(categories)
     clip = codec.bound(compact=True)
     facts = Facts(len(codec.features), None, clip, Adjacency(adjacency), codec.classes)
-    return expected_errors(Synthesizer(epsilon, delta, codec=codec).design(facts), rows).warnings()
+    return expected_errors(Synthesizer(epsilon, delta, kind=codec).design(facts), rows).warnings()
 
 
 def draw(found: Mapping[str, Any], out: Path) -> list[Path]:
