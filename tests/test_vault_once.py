@@ -175,8 +175,19 @@ def test_mechanisms_of_two_kinds_with_one_identity_have_their_own_noise(tmp_path
     vault = open_vault(tmp_path / "l", epsilon=50.0)
     assert np.abs(blocks(vault, PrivateSketch(DESIGN, 20.0)) - blocks(vault, Other(DESIGN, 20.0))).min() > 1e-6
     nameless: Any = type("Nameless", (), {"steps": 1, "seed": None})()
-    with pytest.raises(UsageError, match="identity"):
+    with pytest.raises(UsageError, match="must be a mechanism"):
         vault.release_once(nameless, purpose="p", secret=SECRET)
+
+    class Silent(PrivateSketch):
+        stable_name = "a sketch that does not say what it is"
+
+        def __getattribute__(self, name: str) -> Any:
+            if name == "identity":
+                raise AttributeError(name)
+            return super().__getattribute__(name)
+
+    with pytest.raises(UsageError, match="identity"):
+        vault.release_once(Silent(DESIGN, 20.0), purpose="p", secret=SECRET)
 
 
 def test_kept_noise_is_no_vaults_noise() -> None:
