@@ -85,8 +85,8 @@ def what_was_made(out: Path) -> dict[str, object]:
     if child == 0:
         made = Synthesizer.load(out)
         x, _ = made.sample(20)
-        if made.codec is not None:
-            x = made.codec.encode(x, compact=True)[0]
+        if made.kind_.codec is not None:
+            x = made.kind_.codec.encode(x, compact=True)[0]
         found = {
             "epsilon": made.guarantee_.epsilon(),
             "usable": bool(np.isfinite(x).all() and x.shape == (20, 2)),

@@ -317,7 +317,7 @@ def test_a_class_that_no_sample_has_leaves_the_output_whole(
         drawn.append(unit)
         return draw_grid(unit, shape)
 
-    monkeypatch.setattr("privot.synthesis.output.output_folder.draw_grid", draw)
+    monkeypatch.setattr("privot.synthesis.output.numbers_output.draw_grid", draw)
     write_folder(done, tmp_path, 20, 1)
     assert {"grid.png", "config.json", "guarantee.json", "report.html"} <= {p.name for p in tmp_path.iterdir()}
     assert drawn[0].shape == (20, DIM)
@@ -337,7 +337,7 @@ def test_a_saved_model_of_other_sizes_than_its_weights_takes_no_memory(
     (tmp_path / "config.json").write_text(json.dumps(fields))
     places: list[str] = []
     monkeypatch.setattr(
-        "privot.synthesis.output.saved_model.build",
+        "privot.synthesis.output.numbers_output.build",
         lambda config: places.append(torch.empty(1).device.type) or build(config),
     )
     with pytest.raises(DataError, match="weights do not fit"):

@@ -37,7 +37,7 @@ def opened(tmp_path: Path, budget: float = 20.0, name: str = "ledger") -> tuple[
 def asked(method: str, **changes: Any) -> Synthesizer:
     fields: dict[str, Any] = {"seed": 1, "device": "cpu", "method": method, "records": 400}
     fields |= {"rules": rules()} if method == "embedding" else {"options": STREAMED}
-    return Synthesizer(5.0, 1e-5, **flat(**{**fields, **changes}))
+    return Synthesizer(**flat(**{"epsilon": 5.0, "delta": 1e-5, **fields, **changes}))
 
 
 def killed_in(step: int) -> Any:
@@ -97,7 +97,7 @@ def test_fit_with_other_arguments_does_not_go_on_with_a_job(changes: Any, name: 
     ledger, vault = opened(tmp_path)
     with pytest.raises(Killed):
         asked("embedding").fit(vault, folder=tmp_path / "out", progress=killed_in(8))
-    other = asked("embedding").set_params(**changes)
+    other = asked("embedding", **changes)
     with pytest.raises(UsageError, match=f"another {name}") as refused:
         other.fit(vault, folder=tmp_path / "out")
     assert "--" not in str(refused.value)

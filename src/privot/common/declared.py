@@ -55,7 +55,8 @@ def declared(**kinds: str) -> Callable[[Callable[Given, Answer]], Callable[Given
     ----------
     **kinds
         By parameter: "path", "mapping", "array", "list", "tuple", "word", "bytes", "mechanism", or a class as
-        "package.module:Class", which is not imported for this. After a "?", None is accepted too.
+        "package.module:Class", which is not imported for this. One of several stands between "|"; after a "?", None is
+        accepted too.
 
     Examples
     --------
@@ -88,13 +89,16 @@ def _check(name: str, value: Any, kind: str) -> None:
     kind, optional = kind.removeprefix("?"), kind.startswith("?")
     if optional and value is None:
         return
+    known = [_known(one) for one in kind.split("|")]
+    if not any(isinstance(value, of) for _, of in known):
+        raise UsageError(f"{name} must be {' or '.join(words for words, _ in known)}, got {brief(value)}.")
+
+
+def _known(kind: str) -> tuple[str, type | tuple[type, ...]]:
+    """A kind in words, and the classes that are of it."""
     if kind in _PLAIN:
-        words, of = _PLAIN[kind]
-        fits = isinstance(value, of)
-    else:
-        module, _, name_of_class = kind.partition(":")
-        words = f"{'an' if name_of_class[0] in 'AEIOU' else 'a'} {name_of_class}"
-        # what is not imported yet has no instances
-        fits = module in sys.modules and isinstance(value, getattr(sys.modules[module], name_of_class))
-    if not fits:
-        raise UsageError(f"{name} must be {words}, got {brief(value)}.")
+        return _PLAIN[kind]
+    module, _, name = kind.partition(":")
+    # what is not imported yet has no instances
+    held = getattr(sys.modules[module], name) if module in sys.modules else ()
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}", held

@@ -73,7 +73,7 @@ class Contributions:
         return None if self.interval is None else np.asarray((self.interval[:, 0] > 0) | (self.interval[:, 1] < 0))
 
 
-@declared(parties="list", validation="tuple")
+@declared(parties="list", validation="tuple|privot.valuation.labelled_records:Labelled")
 def value_records(parties: Sequence[LabelledRecords], validation: LabelledRecords, seed: int = 0) -> Contributions:
     """Values of parties from their records themselves. The result has no privacy.
 
