@@ -64,9 +64,8 @@ def read_frame(kind: str, seed: str) -> None:
     vault = Vault.open(frame, schema, adjacency=random.choice(["add-remove", "replace-one"]), budget=(5.0, 1e-5))
     if random.random() < 0.5:
         return
-    from privot.tables import TableCodec
 
-    fitted = Synthesizer(5.0, 1e-5, codec=TableCodec(schema), seed=1, device="cpu").fit(vault)
+    fitted = Synthesizer(5.0, 1e-5, seed=1, device="cpu").fit(vault)
     _check_made(fitted.sample(9, seed=2), kind, schema)
     asked = random.choice(["pandas", "polars", "arrow", "table", "x", None])
     fitted.sample(3, seed=2, frame=asked)

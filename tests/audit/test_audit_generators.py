@@ -116,7 +116,7 @@ def test_folders_of_tables_and_of_streams_are_audited_by_their_events(tmp_path: 
     table = ["synth", str(tmp_path / "data.csv"), "--schema", str(tmp_path / "schema.json"), *common]
     assert run([*table, "--out", str(tmp_path / "table")]) == 0
     # samples of a fair share of the records: tiny ones make the accountant work ten times as long
-    stream = "--method sinkhorn --steps 16 --set blocks=2 --set batch=200 --set points=20 --set sweeps=14".split()
+    stream = "--method sinkhorn --set steps=16 --set blocks=2 --set batch=200 --set points=20 --set sweeps=14".split()
     assert run(["synth", "digits", *common, *stream, "--out", str(tmp_path / "stream")]) == 0
     for name, why in (("table", "holds tables"), ("stream", "comes from the method sinkhorn")):
         found = audit_folder(tmp_path / name, trials=20_000)

@@ -66,8 +66,11 @@ def test_images_that_do_not_fit_the_records_are_refused_before_anything_is_paid(
     for wrong, said in ((x[:, :60], "60 values"), (2.0 * x, "leave the range"), (x - 0.5, "leave the range")):
         with pytest.raises(DataError, match=said):
             synthesizer(PublicImages(wrong)).fit(vault)
-    for changes in ({"method": "sinkhorn", "rules": None}, {"shape": None}):
-        with pytest.raises(UsageError, match="Public images are for"):
+    for changes, said in (
+        ({"method": "sinkhorn", "rules": None}, "sinkhorn takes no public images"),
+        ({"shape": None}, "Public images are for"),
+    ):
+        with pytest.raises(UsageError, match=said):
             synthesizer(public_bars(), **changes).fit(vault)
     with pytest.raises(UsageError, match="Expected PublicImages"):
         synthesizer(x).fit(vault)

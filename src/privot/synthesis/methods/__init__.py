@@ -61,6 +61,7 @@ def asked_of(name: str, **given: Any) -> MethodConfig:
     stated = {what: value for what, value in given.items() if value is not None}
     odd = sorted(stated.keys() - {field.name for field in fields(make)})
     if odd:
-        raise UsageError(f"The method {name} takes no {odd[0].replace('_', ' ')}: leave it out.")
+        what = {"public": "public images"}.get(odd[0], odd[0].replace("_", " "))
+        raise UsageError(f"The method {name} takes no {what}: leave it out.")
     made: MethodConfig = make(**stated)
     return made
