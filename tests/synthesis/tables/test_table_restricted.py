@@ -278,8 +278,8 @@ def test_files_have_the_columns_that_are_made(stated: Synthesizer, tmp_path: Pat
     table = read_table(path)
     assert list(table) == list(SCHEMA.output_names)
     assert set(table["sex"]) == {"F"}
-    assert stated.codec is not None
+    assert stated.kind_.codec is not None
     # what comes out can be read back by the schema, keys and constants are not looked at
-    assert len(stated.codec.encode(table, compact=True)[0]) == 50
+    assert len(stated.kind_.codec.encode(table, compact=True)[0]) == 50
     frame = stated.sample(20, seed=1, frame="arrow")
     assert frame.column_names == list(SCHEMA.output_names)
