@@ -302,7 +302,7 @@ def test_a_job_that_was_refused_buys_no_second_budget_for_changed_records(
     # nothing was paid, so without --resume the job is begun again, and refused again
     for more in ([], ["--resume"]):
         assert synth(data, tmp_path / "two", *more) == 4
-        sentence(capsys)
+        assert "guards other records" in capsys.readouterr().err
     assert synth(data, tmp_path / "three") == 4
     assert "--new-records" in sentence(capsys)
     # nor does setting a budget by hand

@@ -56,7 +56,8 @@ def draw_into(U: Tensor, frame: Frame, normals: Normals) -> None:
 @contextmanager
 def _fork() -> Iterator[Callable[[], None]]:
     """While a graph is recorded, what is done within goes beside what follows, until `join()`."""
-    if not (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()):
+    started: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    if not (started and torch.cuda.is_current_stream_capturing()):
         yield lambda: None
         return
     here: Any = torch.cuda.current_stream()
