@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from privot.errors import UsageError
 from privot.noise.kept_noise import KeptNoise
 from privot.noise.noise_source import NoiseSource
+from privot.noise.shared_noise import SharedNoise
 
 GRID_BITS = 40
 LARGEST_RATIO = 2.0**21
@@ -60,7 +61,18 @@ def add_noise(value: NDArray[np.float64], noise: NoiseSource, sigma: float) -> N
     grid = grid_of(sigma)
     held = np.clip(value, -LARGEST_RATIO * sigma, LARGEST_RATIO * sigma)
     whole = np.rint(held / grid).astype(np.int64)
+    return add_steps(whole, noise, sigma, grid).astype(np.float64) * grid
+
+
+def add_steps(whole: NDArray[np.int64], noise: NoiseSource, sigma: float, grid: float) -> NDArray[np.int64]:
+    """`whole` numbers of steps of `grid`, changed in place, plus N(0, `sigma`²) rounded to that grid.
+
+    Where the noise is shared by many parties, the same for the sum of their whole numbers.
+    """
+    if isinstance(noise, SharedNoise):
+        return noise.total(whole, sigma, grid, add_steps)
     if isinstance(noise, KeptNoise):
+        # another value under the same secret gets independent noise
         noise = noise.bound_to(whole.astype("<i8").tobytes())
-    whole += np.rint(noise.normal(value.shape, sigma) / grid).astype(np.int64)
-    return whole.astype(np.float64) * grid
+    whole += np.rint(noise.normal(whole.shape, sigma) / grid).astype(np.int64)
+    return whole

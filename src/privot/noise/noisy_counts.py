@@ -33,10 +33,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import UsageError
-from privot.noise.kept_noise import KeptNoise
+from privot.noise.adding import add_steps
 from privot.noise.noise_source import NoiseSource
+from privot.noise.shared_noise import COUNT_BITS
 
-GRID_BITS = 20
 MIN_SIGMA = 2.0**-10
 MAX_SIGMA = 2.0**40
 """From 2⁴⁹ on noise would skip whole numbers and so show a count's last bits; from 2⁵⁹ on it would not fit int64."""
@@ -44,7 +44,7 @@ MAX_SIGMA = 2.0**40
 
 def counting_grid(sigma: float) -> float:
     """The power of two, at most 1, to which counts with noise `sigma` are rounded: σ·2⁻²⁰ or a little finer."""
-    return min(1.0, math.ldexp(1.0, math.frexp(sigma)[1] - 1 - GRID_BITS))
+    return min(1.0, math.ldexp(1.0, math.frexp(sigma)[1] - 1 - COUNT_BITS))
 
 
 def counting_limit(sigma: float) -> int:
@@ -68,9 +68,5 @@ def add_noise_to_counts(counts: NDArray[np.int64], noise: NoiseSource, sigma: fl
     grid = counting_grid(sigma)
     limit = counting_limit(sigma)
     whole = np.clip(counts.astype(np.int64), -limit, limit) * np.int64(round(1.0 / grid))
-    if isinstance(noise, KeptNoise):
-        # another value under the same secret gets independent noise
-        noise = noise.bound_to(whole.astype("<i8").tobytes())
-    whole += np.rint(noise.normal(counts.shape, sigma) / grid).astype(np.int64)
     # rounding a whole number to a float happens after the noise is in: post-processing
-    return whole.astype(np.float64) * grid
+    return add_steps(whole, noise, sigma, grid).astype(np.float64) * grid

@@ -9,6 +9,7 @@ happened cannot be undone.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -19,21 +20,31 @@ from numpy.typing import NDArray
 from privot.accounting.events import Event
 from privot.common.declared import declared
 from privot.data.loading import checked_rows
-from privot.errors import DataError, UsageError
+from privot.errors import DataError, PrivotError, UsageError
 from privot.guarantee import Adjacency, Guarantee
 from privot.kinds import Kind
 from privot.kinds.contributions import checked_units, kept_rows
 from privot.kinds.related_records import RelatedTables
-from privot.mechanisms.mechanism import Answer, Answering, Facts, Identified, Mechanism, PublicColumn, refuse_unit
+from privot.mechanisms.mechanism import (
+    Answer,
+    Answering,
+    Facts,
+    Identified,
+    Mechanism,
+    PublicColumn,
+    refuse_unit,
+)
 from privot.mechanisms.summaries.array_columns import checked_columns
 from privot.noise import NoiseSource, SystemNoise
-from privot.noise.kept_noise import KeptNoise
+from privot.noise.kept_noise import KeptNoise, mark_of
+from privot.partitions.engines.engine import arithmetic_mark
 from privot.partitions.source import PartitionedSource
 from privot.release import Release, Value
 from privot.vault.array_records import _Records
 from privot.vault.budget import LedgerBudget, MemoryBudget, expect_ledger, owner_key
 from privot.vault.partitioned_records import PartitionedRecords, one_place
 from privot.vault.release_steps import check_purpose, check_standing, is_identified, kept_noise, priced, run_paid
+from privot.vault.shared_records import Party, SharedRecords, asked_of_all, check_shareable
 from privot.vault.stream import Stream
 from privot.vault.vault_arguments import check_clip, checked_budget, checked_classes, protected_unit, stated_kind
 from privot.vault.vault_openers import VaultOpeners
@@ -348,6 +359,59 @@ class Vault(VaultOpeners):
         """
         plain = isinstance(self.__budget, LedgerBudget) and type(self.__noise) is SystemNoise
         return plain and is_identified(mechanism)
+
+    def release_shared(
+        self,
+        mechanism: Identified,
+        party: Party,
+        *,
+        purpose: str,
+        allow_unproven: bool = False,
+        delta: float | None = None,
+    ) -> Release:
+        """This vault's part in a release over the records of many parties, as if they lay in one vault.
+
+        Every party calls it at once with the same mechanism, each in its own process, and with a `party` that serves
+        this one release. What comes back is the same for all of them, and a party that was shown other totals than the
+        others finds out. Nobody sees more of these records than the release and `party` say: sums leave under masks,
+        with this party's share of the noise (`privot.noise.shared_noise`). The guarantee is for these records. This
+        vault's budget pays before anything is sent, and once, however often the job is run again: with a ledger the
+        noise follows from the party's salt, the ledger's key, the records and all that is asked, so it is the same
+        each time, and whatever makes one of them another is another release, which pays. Parameters, returns and raises
+        are those of `release`; a sum that is not made raises what `party` says.
+
+        What this cannot see: a salt that is restored from a copy made before the job forgets which questions were
+        answered, so keep folders of parties out of backups.
+        """
+        check_shareable(mechanism, self.__facts)
+        mechanism.needs.check(self.__facts)
+        asked, budget = asked_of_all(mechanism, self.__facts), self.__budget
+        secret = hashlib.sha256(b"privot shared release in memory" + party.salt).digest()
+        records, mark = b"", None
+        if isinstance(budget, LedgerBudget):
+            secret = budget.secret_of(party.salt)
+            records = budget.data.encode() + hashlib.sha256(self.__records.exact_digest(budget.row_key)).digest()
+        named = f"{party.job}\n{self.__noise.standing}\n{arithmetic_mark(('scipy',), False)}\n"
+        rests_on = named.encode() + asked + b"\n" + records
+        own: NoiseSource = KeptNoise(secret, rests_on) if type(self.__noise) is SystemNoise else self.__noise
+        noise = party.begin(asked, hmac.digest(secret, rests_on, hashlib.sha256), own)
+        if isinstance(budget, LedgerBudget):
+            mark = mark_of(secret, rests_on)
+        charged, guarantee = self.__pay(mechanism, 1, purpose, allow_unproven, delta, noise, mark)
+        seen = SharedRecords(self.__records, party)
+
+        def work() -> tuple[Value, Mapping[str, Any]]:
+            made = mechanism.run(seen, noise, charged, 0)
+            party.end()
+            return made
+
+        try:
+            return run_paid(mechanism, guarantee, work)
+        except PrivotError:
+            if party.failure is None:
+                raise
+        # raised out here: what it hangs on inside the handler may hold records
+        raise party.failure
 
     def secret_of(self, salt: bytes) -> bytes:
         """A secret for `release_once` that only this `salt` and the ledger's key together give.

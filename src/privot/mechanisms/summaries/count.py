@@ -17,6 +17,7 @@ from privot.mechanisms.summaries.array_columns import checked_pair, find_column
 from privot.mechanisms.summaries.summary import ColumnSum, Summary
 from privot.noise import NoiseSource
 from privot.noise.noisy_counts import add_noise_to_counts, check_counting_sigma
+from privot.noise.shared_noise import carried
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,7 @@ class Count(Summary):
         facts = records.facts
         sigma = self.paid_sigma(event, self.event(facts))
         estimate = add_noise_to_counts(np.array([self._count(records)]), noise, sigma)[0]
+        sigma = carried(noise, sigma)
         stated = self.public(
             "count",
             facts,

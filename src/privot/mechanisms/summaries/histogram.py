@@ -19,6 +19,7 @@ from privot.mechanisms.summaries.summary import Summary
 from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.mechanisms.table_counts.marginals import Marginals
 from privot.noise import NoiseSource
+from privot.noise.shared_noise import carried
 
 BINS = 10
 MAX_BINS = 100_000
@@ -112,6 +113,7 @@ class Histogram(Summary):
         facts = records.facts
         sigma = self.paid_sigma(event, self.event(facts))
         estimate, _ = self._marginal(facts, sigma).run(records, noise, event, step)
+        sigma = carried(noise, sigma)
         column = find_column(self.column, facts)
         edges = None if column.categories is not None else list(self._edges(column))
         names = None if column.categories is None else list(column.categories)

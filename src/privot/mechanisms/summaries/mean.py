@@ -18,6 +18,7 @@ from privot.mechanisms.summaries.array_columns import bounds_of, checked_pair, f
 from privot.mechanisms.summaries.summary import UP, ColumnSum, Summary
 from privot.noise import NoiseSource
 from privot.noise.noisy_counts import add_noise_to_counts, check_counting_sigma
+from privot.noise.shared_noise import carried
 
 UNITS = 2**24
 """A value is rounded to this many steps on either side of the middle of its range, so that sums are whole numbers."""
@@ -149,6 +150,7 @@ class Mean(Summary):
         noisy = float(add_noise_to_counts(np.array([total]), noise, sigma * UNITS)[0]) / UNITS
         known = None if column.missing else facts.records
         number = float(add_noise_to_counts(np.array([present]), noise, sigma)[0]) if known is None else float(known)
+        sigma = carried(noise, sigma)
         ends = self._interval(noisy, number, sigma, 0.0 if known is not None else sigma)
         # of fewer than one value there is no mean: dividing by 1 keeps the answer finite
         share = min(max(noisy / max(number, 1.0), -1.0), 1.0)

@@ -18,6 +18,7 @@ from privot.mechanisms.summaries.histogram import number_axis
 from privot.mechanisms.summaries.summary import Summary
 from privot.mechanisms.table_counts.marginals import Marginals
 from privot.noise import NoiseSource
+from privot.noise.shared_noise import carried
 
 CELLS = 1024
 MAX_GRID = 2**20
@@ -124,6 +125,7 @@ class Quantiles(Summary):
         sigma = self.paid_sigma(event, self.event(facts))
         tree = self._tree(facts, sigma)
         counts, _ = tree.run(records, noise, event, step)
+        sigma = carried(noise, sigma)
         column = find_column(self.column, facts)
         grid = self._grid(column)
         levels = [level[: len(level) - column.missing] for level in np.split(counts, np.cumsum(tree.lengths)[:-1])]

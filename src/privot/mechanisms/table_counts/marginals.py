@@ -24,6 +24,7 @@ from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
 from privot.mechanisms.table_counts.cell_counts import CellCounts
 from privot.noise import NoiseSource
 from privot.noise.noisy_counts import add_noise_to_counts, check_counting_sigma
+from privot.noise.shared_noise import agree
 
 MAX_CELLS = 50_000_000
 _UP = 1.0 + 1e-12
@@ -109,7 +110,7 @@ class Marginals:
     @property
     def needs(self) -> Needs:
         """Labels, where a marginal has an axis of them."""
-        return Needs(labels=any(axis.start == LABEL for axis in self.axes), sums_only=True)
+        return Needs(labels=any(axis.start == LABEL for axis in self.axes), sums_only=True, whole_sums=True)
 
     @property
     def standing(self) -> Standing:
@@ -141,6 +142,7 @@ class Marginals:
         self, counts: Sequence[NDArray[np.int64]], noise: NoiseSource
     ) -> tuple[NDArray[np.float64], Mapping[str, Any]]:
         """`counts` of every marginal with noise, and what it takes to read them: for `run`, after a charge."""
+        agree(noise, self)
         parts = [add_noise_to_counts(count, noise, scale) for count, scale in zip(counts, self.scales, strict=True)]
         public = {
             "mechanism": "marginals",

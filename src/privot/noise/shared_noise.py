@@ -1,0 +1,162 @@
+"""Noise that many parties add together, each its own share, so that only the noisy sum over all of them is seen.
+
+m parties hold disjoint records, and a mechanism asks for a sum of whole numbers over all of them plus N(0, σ²). Party p
+adds a share of the noise to its own sum and hands over the result through a secure sum, which shows the total and
+nothing else (`privot.federation.secure_sum`). This class draws the share and stands where a mechanism expects noise; it
+sends nothing itself.
+
+Formal guarantee, for every party q, against the coordinator and any t other parties who pool all they know. Call the
+other k = m − t parties, q among them, the honest ones. Everything that the attackers see of q's records is
+S = Σ (c_p + R_p) over the honest parties (and what they know themselves), where c_p is p's sum in steps of the public
+grid g = `counting_grid(σ)`, and
+
+    R_p = rint(N_p / g),    N_p ~ N(0, σ²/k) independent.                                                      (1)
+
+Let X = Σ N_p/g ~ N(0, σ²/g²) and U_2 … U_k be independent, uniform on [−½, ½]. Then
+
+    Σ R_p   and   rint(X + U_2 + … + U_k)                                                                      (2)
+
+have the same law up to a total variation below 2⁻¹⁰⁰⁰ (proof below). c_p being whole, S is therefore, up to that
+distance, rint(Σ c_p + X + U_2 + … + U_k): a function of the Gaussian mechanism Σ c_p·g + N(0, σ²) on the honest
+parties' sum, and of numbers drawn without the records. So one record of q costs what it costs in one vault with σ. The
+shares of the other t parties make the sum noisier and are not counted on. With t = m − 1 every party carries σ itself.
+
+Proof of (2). With s² = σ²/(k·g²) and f(v) = exp(−s²v²/2)·sin(v/2)/(v/2), Poisson's summation gives R_p the
+characteristic function Σ_j f(u + 2πj), u ∈ [−π, π]; so Σ R_p has (Σ_j f(u + 2πj))ᵏ, and the right side of (2) has
+Σ_j f(u + 2πj)ᵏ. The difference is a sum of products of k factors that do not all have the same j. The largest has one
+factor j = ±1 and k − 1 factors j = 0; its exponent is −s²/2·((k − 1)u² + (2π − |u|)²) ≤ −2π²s²(k − 1)/k ≤ −π²s². (For
+k = 1 there is nothing to prove.) The grid makes σ/g ≥ 2²⁰, and there are at most 2¹⁰ parties, so s ≥ 2¹⁵ and every
+probability differs by less than m·exp(−π²·2³⁰) < 2⁻¹⁰⁰⁰⁰⁰⁰⁰. Beyond ±2⁶² steps both laws have less than exp(−2⁴²) left
+(σ/g < 2⁴¹), within it there are fewer than 2⁶⁴ whole numbers, and there are fewer than 2⁶⁴ coordinates. ∎
+
+What is assumed of one party's normals is what a single vault assumes of them (`privot.noise.normals`).
+
+Range. Every party cuts its sum at 2⁶²/m grid steps, which brings no two sums further apart (4 million records in one
+cell at the smallest σ, 2⁻¹⁰, and 1,024 parties; 2³² at σ = 1), and its share of noise has less than 15·2⁴¹ of them, so
+the total over all parties stays below 2⁶³: no sum wraps, whoever takes part. The sum of the cut numbers is that of one
+vault to the bit where nothing is cut.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.errors import UsageError
+from privot.guarantee import Standing
+from privot.noise.noise_source import KeyedNoise, NoiseSource
+
+COUNT_BITS = 20
+"""The grid of counts is σ·2⁻²⁰ or a little finer, and at most 1 (`privot.noise.noisy_counts`)."""
+LEAST_PARTIES = 3
+MOST_PARTIES = 1 << 10
+"""Shares then have 2¹⁵ grid steps or more, and no sum reaches 2⁶³."""
+Whole = NDArray[np.int64]
+Add = Callable[[Whole, NoiseSource, float, float], Whole]
+Ask = Callable[[tuple[float, float, tuple[int, ...]], Callable[[], Whole]], Whole]
+"""((σ, grid, shape) of a question, what makes this party's noisy numbers) → their total over all parties.
+
+It makes them once per question; asked again after a failure it sends the same ones (`privot.federation.secure_sum`).
+"""
+
+
+def check_shares(parties: int, collusion: int) -> None:
+    """Refuse numbers of parties for which no share of the noise hides each party's sum from the others.
+
+    >>> check_shares(3, 1)
+    """
+    if not LEAST_PARTIES <= parties <= MOST_PARTIES:
+        raise UsageError(
+            f"A sum is shared by {LEAST_PARTIES} to {MOST_PARTIES} parties, not by {parties}: with two, each would "
+            "know the other's sum, so merge two releases instead."
+        )
+    if not 1 <= collusion <= parties - 1:
+        raise UsageError(
+            f"Of {parties} parties 1 to {parties - 1} may pool what they know (a party knows its own noise, so at "
+            f"least one), not {collusion}."
+        )
+
+
+def share_sigma(sigma: float, parties: int, collusion: int) -> float:
+    """The deviation of each party's share: σ/√(m − t), so that the m − t parties outside a collusion add up to σ.
+
+    >>> round(share_sigma(6.0, 10, 1), 12)
+    2.0
+    """
+    check_shares(parties, collusion)
+    # upwards, so that rounding takes nothing from the sum
+    return math.nextafter(sigma / math.sqrt(parties - collusion), math.inf)
+
+
+def agree(noise: NoiseSource, asked: object) -> None:
+    """Bind the next sum to `asked`, by its `repr`: parties who would mean different things by it find out."""
+    if isinstance(noise, SharedNoise):
+        noise.about(repr(asked).encode())
+
+
+def carried(noise: NoiseSource, sigma: float) -> float:
+    """The deviation that a value with noise σ carries: σ, or σ·√(m/(m − t)) where m parties add shares of it."""
+    return noise.carried(sigma) if isinstance(noise, SharedNoise) else sigma
+
+
+class SharedNoise(KeyedNoise):
+    """This party's shares of the noise of one release, and the sums over all parties that they make.
+
+    `own` draws the shares; `ask` turns noisy numbers into their total (`Ask`); `about` binds the next question to what
+    is asked. It adds to whole numbers only: whatever else a mechanism draws (samples, permutations, noise for numbers
+    that are not whole) cannot be shared, and is refused.
+    """
+
+    def __init__(
+        self,
+        own: NoiseSource,
+        parties: int,
+        collusion: int,
+        ask: Ask,
+        about: Callable[[bytes], object] = lambda asked: None,
+    ) -> None:
+        check_shares(parties, collusion)
+        self._own, self._parties, self._collusion, self._ask, self.about = own, parties, collusion, ask, about
+
+    @property
+    def standing(self) -> Standing:
+        """That of the party's own noise."""
+        return self._own.standing
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What a guarantee that rests on this noise takes for granted, in words."""
+        return (
+            *self._own.assumptions,
+            f"of the {self._parties} parties at most {self._collusion} "
+            f"{'pools' if self._collusion == 1 else 'pool'} what they know with the coordinator, the keys that every "
+            "party pinned belong to different parties who add their share of the noise, and masks made by X25519, HKDF "
+            "and ChaCha20 cannot be told from uniform bits",
+            "whoever has records with several of the parties is protected by this guarantee with each of them, not "
+            "over all of them together",
+        )
+
+    def carried(self, sigma: float) -> float:
+        """The deviation of the sum of all shares, those of the parties who collude included."""
+        return share_sigma(sigma, self._parties, self._collusion) * math.sqrt(self._parties)
+
+    def total(self, whole: Whole, sigma: float, grid: float, add: Add) -> Whole:
+        """The sum of `whole` over all parties plus N(0, σ²), in steps of `grid`, which must be that of counts.
+
+        `add`(whole, own noise, σ, grid) adds this party's share.
+        """
+        if grid != min(1.0, math.ldexp(1.0, math.frexp(sigma)[1] - 1 - COUNT_BITS)):
+            self._key()
+        share = share_sigma(sigma, self._parties, self._collusion)
+        limit = (1 << 62) // self._parties
+        return self._ask((sigma, grid, whole.shape), lambda: add(np.clip(whole, -limit, limit), self._own, share, grid))
+
+    def _key(self) -> NoReturn:
+        raise UsageError(
+            "This release is not a sum of whole numbers, so many parties cannot make it together: release a table, "
+            "counts or a mean."
+        )

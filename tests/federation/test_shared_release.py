@@ -1,0 +1,270 @@
+"""A release over the records of many parties is the one that a vault of all of them would make, and each pays once."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from partition_samples import SCHEMA, arrow_table, exact, people, silent, table_release
+from secure_sums import Room
+
+from privot import Ledger, Vault
+from privot.errors import BudgetError, ConvergenceError, PrivotError, UnprovenError, UsageError
+from privot.federation.secure_sum.local_sums import LocalSums
+from privot.federation.secure_sum.party import SumParty
+from privot.federation.secure_sum.round_memory import RoundMemory
+from privot.federation.secure_sum.rounds import TOTAL, Question
+from privot.federation.wire.messages import decode_any, encode
+from privot.federation.wire.signing import open_sealed, seal
+from privot.mechanisms import Count, Histogram, Mean, Quantiles, RandomProjection
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
+from privot.noise import SeededNoise, SystemNoise
+from privot.release import Release
+
+COST: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def together(
+    room: Room, vaults: list[Vault], mechanism: Any, sums: type[LocalSums] = LocalSums, **more: Any
+) -> list[Release]:
+    """What every party's vault releases, all of them at once; the last party's thread is called liar."""
+    channel = sums(room.job, room.coordinator, patience=60.0)
+    out: list[Any] = [None] * len(vaults)
+    failed: list[PrivotError] = []
+
+    def play(place: int) -> None:
+        memory = RoundMemory(room.folder / f"memory-{place}", room.job.digest())
+        try:
+            party = SumParty(room.job, room.keys[place], memory, channel)
+            out[place] = vaults[place].release_shared(mechanism, party, purpose="together", **more)
+        except PrivotError as error:
+            failed.append(error)
+            channel.stop()
+        finally:
+            memory.close()
+
+    names = [*("honest" for _ in vaults[1:]), "liar"]
+    threads = [threading.Thread(target=play, args=(place,), name=name) for place, name in enumerate(names)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    return out
+
+
+def table_vault(records: list[dict[str, Any]], **more: Any) -> Vault:
+    stated = {"budget": (1e6, 1e-5), "noise": silent(), **more}
+    return Vault.open(arrow_table(records), SCHEMA, adjacency="add-remove", **stated)
+
+
+def evenly(records: list[dict[str, Any]], parties: int) -> list[list[dict[str, Any]]]:
+    return [records[place::parties] for place in range(parties)]
+
+
+def by_label(records: list[dict[str, Any]], parties: int) -> list[list[dict[str, Any]]]:
+    order = sorted(records, key=lambda record: record["ill"])
+    return [order[len(order) * place // parties : len(order) * (place + 1) // parties] for place in range(parties)]
+
+
+def one_alone(records: list[dict[str, Any]], parties: int) -> list[list[dict[str, Any]]]:
+    return [records[:1], *evenly(records[1:], parties - 1)]
+
+
+@pytest.mark.parametrize(
+    ("spread", "parties"), [(evenly, 3), (by_label, 3), (one_alone, 3), pytest.param(by_label, 10, id="ten")]
+)
+def test_a_table_of_many_parties_is_that_of_one_vault_to_the_bit(
+    tmp_path: Path, spread: Callable[..., list[list[dict[str, Any]]]], parties: int
+) -> None:
+    records = people(300)
+    one = exact(table_vault(records), table_release())
+    vaults = [table_vault(own) for own in spread(records, parties)]
+    for release in together(Room(tmp_path, parties), vaults, table_release(), allow_unproven=True):
+        value: Any = release.value
+        assert one.keys() == value.keys()
+        assert all(one[name].tobytes() == np.asarray(value[name]).tobytes() for name in one)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        Count(**COST),
+        Mean("age", **COST),
+        Histogram("city", **COST),
+        Quantiles("age", **COST),
+    ],
+)
+def test_simple_numbers_of_many_parties_are_those_of_one_vault(tmp_path: Path, mechanism: Any) -> None:
+    records = people(60)
+    one = exact(table_vault(records), mechanism)
+    vaults = [table_vault(own) for own in one_alone(records, 4)]
+    for release in together(Room(tmp_path, 4), vaults, mechanism, allow_unproven=True):
+        value: Any = release.value
+        assert value["estimate"].tobytes() == one["estimate"].tobytes()
+        # four parties, one of which may be against the others: the sum carries 4/3 of the noise, and says so
+        assert release.public["sigma"] == pytest.approx(mechanism.event(vaults[0].facts).sigma * (4 / 3) ** 0.5)
+
+
+def charged(books: list[Path]) -> list[int]:
+    """How often each ledger was charged for what the parties made together."""
+    return [sum("together" in entry.purpose for entry in Ledger.open(book).entries()) for book in books]
+
+
+def real_vaults(tmp_path: Path, budget: tuple[float, float] = (5.0, 1e-5)) -> tuple[list[Vault], list[Path]]:
+    books = [tmp_path / f"{place}.ledger" for place in range(3)]
+    vaults = []
+    for book, own in zip(books, evenly(people(90), 3), strict=True):
+        ledger = Ledger.open(book) if book.exists() else Ledger.create(book)
+        vaults.append(table_vault(own, noise=SystemNoise(), ledger=ledger, budget=budget))
+    return vaults, books
+
+
+def test_each_party_pays_once_however_often_the_job_is_run(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    vaults, books = real_vaults(tmp_path)
+    first = together(room, vaults, Mean("age", **COST))
+    again = together(room, real_vaults(tmp_path)[0], Mean("age", **COST))
+    # a copy of the folder without what was answered makes the same noise
+    for place in range(3):
+        for path in (tmp_path / f"memory-{place}").glob("*.json"):
+            path.unlink()
+    restored = together(room, real_vaults(tmp_path)[0], Mean("age", **COST))
+    for one, other, third in zip(first, again, restored, strict=True):
+        assert one.value == other.value == third.value == first[0].value
+        assert one.guarantee.standing.name == "PROVEN"
+        assert any("at most 1 pools" in text for text in one.guarantee.assumptions)
+        assert any("with each of them" in text for text in one.guarantee.assumptions)
+    assert charged(books) == [1] * 3
+    # other parties, or more of them who may collude, are another job
+    other = Room(tmp_path / "other", collusion=2)
+    together(other, real_vaults(tmp_path)[0], Mean("age", **COST))
+    assert charged(books) == [2] * 3
+
+
+def test_a_party_that_lost_its_noise_gets_no_sum_of_the_others_under_another(tmp_path: Path) -> None:
+    # they would be seen under fresh noise of hers and the same noise of all others, which is less than they paid for
+    room = Room(tmp_path)
+    together(room, real_vaults(tmp_path)[0], Count(**COST))
+    shutil.rmtree(tmp_path / "memory-1")
+    with pytest.raises(PrivotError, match=r"bring other noise|another party failed"):
+        together(room, real_vaults(tmp_path)[0], Count(**COST))
+
+
+def test_a_job_serves_one_release(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    vaults, books = real_vaults(tmp_path)
+    together(room, vaults, Count(**COST))
+    # another question under the same job, and the same question about records that have changed
+    with pytest.raises(PrivotError, match=r"another release|another party failed"):
+        together(room, vaults, Mean("age", **COST))
+    changed = [table_vault(own) for own in evenly(people(91), 3)]
+    with pytest.raises(PrivotError, match=r"another release|another party failed|allow_unproven"):
+        together(room, changed, Count(**COST))
+    assert charged(books) == [1] * 3
+    # one party object, used in a loop
+    memory = RoundMemory(tmp_path / "alone", room.job.digest())
+    party = SumParty(room.job, room.keys[0], memory, LocalSums(room.job, room.coordinator, patience=0.1))
+    with pytest.raises(ConvergenceError):
+        vaults[0].release_shared(Count(**COST), party, purpose="together")
+    with pytest.raises(UsageError, match="serves one release"):
+        vaults[0].release_shared(Count(**COST), party, purpose="together")
+
+
+def test_noise_from_a_seed_is_no_start_of_a_proven_release(tmp_path: Path) -> None:
+    room, cut = Room(tmp_path), evenly(people(90), 3)
+
+    def seeded(source: Any) -> list[Vault]:
+        return [table_vault(own, noise=source) for own in cut]
+
+    together(room, seeded(SeededNoise(3)), Count(**COST), allow_unproven=True)
+    with pytest.raises(PrivotError, match=r"another release|another party failed"):
+        together(room, seeded(SystemNoise()), Count(**COST))
+
+
+def test_parties_who_mean_different_things_by_a_question_find_out(tmp_path: Path) -> None:
+    city = next(column for column in SCHEMA.columns if column.name == "city")
+    turned = replace(city, categories=tuple(reversed(city.categories)))
+    other = replace(SCHEMA, columns=tuple(turned if column is city else column for column in SCHEMA.columns))
+    vaults = [table_vault(own) for own in evenly(people(90), 3)]
+    vaults[2] = Vault.open(arrow_table(people(30)), other, adjacency="add-remove", budget=(1e6, 1e-5), noise=silent())
+    with pytest.raises(PrivotError, match=r"another question|another party failed"):
+        together(Room(tmp_path), vaults, Histogram("city", **COST), allow_unproven=True)
+
+
+def test_parties_whose_processors_make_other_groups_find_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, caller = GroupedMarginals.groups, threading.local()
+
+    def groups(self: GroupedMarginals, counts: np.ndarray) -> np.ndarray:
+        made = plain(self, counts)
+        if getattr(caller, "turned", True):
+            made = made.copy()
+            last = int(np.flatnonzero(made)[-1])
+            made[[last - 1, last]] = made[[last, last - 1]]
+        return made
+
+    vaults = [table_vault(own) for own in evenly(people(200), 3)]
+    release = vaults[0].release_shared
+
+    def straight(*given: Any, **more: Any) -> Release:
+        caller.turned = False
+        return release(*given, **more)
+
+    class First:
+        release_shared = staticmethod(straight)
+
+    monkeypatch.setattr(GroupedMarginals, "groups", groups)
+    with pytest.raises(PrivotError):
+        together(Room(tmp_path), [First(), *vaults[1:]], table_release(), allow_unproven=True)  # type: ignore[list-item]
+
+
+def test_a_coordinator_that_shows_parties_different_totals_is_found_out(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+
+    class Lying(LocalSums):
+        def total(self, question: Question, answer: bytes) -> bytes:
+            message = super().total(question, answer)
+            if question.number or threading.current_thread().name != "liar":
+                return message
+            head = decode_any(open_sealed(message).payload, TOTAL, {}, ("words",))[0]
+            words = np.full(question.count, 7, dtype="<u8").tobytes()
+            return seal(encode(TOTAL, head, {}, {"words": words}), room.coordinator)
+
+    with pytest.raises(PrivotError, match=r"another question|another party failed"):
+        together(room, [table_vault(own) for own in evenly(people(60), 3)], Count(**COST), Lying, allow_unproven=True)
+
+
+def test_what_many_parties_cannot_make_together_is_refused_before_anything_is_paid(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    vaults, books = real_vaults(tmp_path)
+    rng = np.random.default_rng(0)
+    fixed = [
+        Vault(rng.uniform(size=(5, 2)), clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5), columns=("a", "b"))
+        for _ in range(3)
+    ]
+    for held, mechanism, said in (
+        (vaults, RandomProjection(slices=4, sigma=1.0), "not made of sums"),
+        (fixed, Count(**COST), "under add-remove"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            together(room, held, mechanism)
+    with pytest.raises(UnprovenError):
+        together(room, [table_vault(own) for own in evenly(people(9), 3)], Count(**COST))
+    assert charged(books) == [0] * 3
+
+
+def test_one_party_without_budget_ends_the_job_and_says_so(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    vaults, _ = real_vaults(tmp_path, budget=(0.01, 1e-5))
+    with pytest.raises(PrivotError) as raised:
+        together(room, vaults, Mean("age", **COST))
+    assert isinstance(raised.value, BudgetError) or "another party failed" in str(raised.value)
+    # nothing of a record in what the failure holds
+    assert raised.value.__context__ is None or isinstance(raised.value, BudgetError)
