@@ -23,9 +23,12 @@ from privot.federation.secure_sum.rounds import TOTAL, Question
 from privot.federation.wire.messages import decode_any, encode
 from privot.federation.wire.signing import open_sealed, seal
 from privot.mechanisms import Count, Histogram, Mean, Quantiles, RandomProjection
+from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.cell_counts import CellCounts
 from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
 from privot.noise import SeededNoise, SystemNoise
 from privot.release import Release
+from privot.vault.shared_records import SharedRecords
 
 COST: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -178,6 +181,30 @@ def test_a_job_serves_one_release(tmp_path: Path) -> None:
         vaults[0].release_shared(Count(**COST), party, purpose="together")
 
 
+def test_what_cannot_be_made_again_is_another_release(tmp_path: Path) -> None:
+    class Own(SystemNoise):
+        """Fresh at every run, and as good as the operating system's."""
+
+    room, cut = Room(tmp_path), evenly(people(90), 3)
+    with pytest.raises(UsageError, match="from the operating system"):
+        together(room, [table_vault(own, noise=Own()) for own in cut], Count(**COST))
+    # budgets in memory: another vault has another secret, so a party that comes again is seen
+    together(room, [table_vault(own, noise=SystemNoise()) for own in cut], Count(**COST))
+    with pytest.raises(PrivotError, match=r"another release|another party failed"):
+        together(room, [table_vault(own, noise=SystemNoise()) for own in cut], Count(**COST))
+
+
+def test_records_that_have_changed_are_another_release(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    together(room, real_vaults(tmp_path)[0], Count(**COST))
+    vaults, books = real_vaults(tmp_path)
+    vaults[1] = table_vault(
+        people(31), noise=SystemNoise(), ledger=Ledger.open(books[1]), budget=(5.0, 1e-5), new_records=True
+    )
+    with pytest.raises(PrivotError, match=r"records that have changed|another party failed"):
+        together(room, vaults, Count(**COST))
+
+
 def test_noise_from_a_seed_is_no_start_of_a_proven_release(tmp_path: Path) -> None:
     room, cut = Room(tmp_path), evenly(people(90), 3)
 
@@ -197,6 +224,25 @@ def test_parties_who_mean_different_things_by_a_question_find_out(tmp_path: Path
     vaults[2] = Vault.open(arrow_table(people(30)), other, adjacency="add-remove", budget=(1e6, 1e-5), noise=silent())
     with pytest.raises(PrivotError, match=r"another question|another party failed"):
         together(Room(tmp_path), vaults, Histogram("city", **COST), allow_unproven=True)
+
+
+def test_what_is_asked_of_the_records_is_bound_before_the_question() -> None:
+    bound: list[bytes] = []
+
+    class Records:
+        def sums(self, summand: Any) -> str:
+            return "sums"
+
+    class Bound:
+        about = staticmethod(bound.append)
+
+    seen = SharedRecords(Records(), Bound())  # type: ignore[arg-type]
+    axes = (Axis(0, 2), Axis(1, 3))
+    for summand in (CellCounts(axes, ((0,),)), CellCounts(axes, ((1,),)), CellCounts(axes[::-1], ((0,),))):
+        assert seen.sums(summand) == "sums"
+    assert len(set(bound)) == 3
+    with pytest.raises(UsageError, match="sums alone"):
+        seen.rows()
 
 
 def test_parties_whose_processors_make_other_groups_find_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,7 @@ from numpy.typing import NDArray
 
 from privot.errors import UsageError
 from privot.guarantee import Standing
+from privot.noise.kept_noise import KeptNoise
 from privot.noise.noise_source import KeyedNoise, NoiseSource
 
 COUNT_BITS = 20
@@ -57,8 +58,8 @@ MOST_PARTIES = 1 << 10
 """Shares then have 2¹⁵ grid steps or more, and no sum reaches 2⁶³."""
 Whole = NDArray[np.int64]
 Add = Callable[[Whole, NoiseSource, float, float], Whole]
-Ask = Callable[[tuple[float, float, tuple[int, ...]], Callable[[], Whole]], Whole]
-"""((σ, grid, shape) of a question, what makes this party's noisy numbers) → their total over all parties.
+Ask = Callable[[tuple[float, float, tuple[int, ...]], Callable[[bytes], Whole]], Whole]
+"""((σ, grid, shape) of a question, what makes this party's noisy numbers for its digest) → the total of all parties.
 
 It makes them once per question; asked again after a failure it sends the same ones (`privot.federation.secure_sum`).
 """
@@ -153,7 +154,14 @@ class SharedNoise(KeyedNoise):
             self._key()
         share = share_sigma(sigma, self._parties, self._collusion)
         limit = (1 << 62) // self._parties
-        return self._ask((sigma, grid, whole.shape), lambda: add(np.clip(whole, -limit, limit), self._own, share, grid))
+
+        def made(question: bytes) -> Whole:
+            # noise that can be made again is that of one question: two questions about the same numbers, with noise of
+            # the same draws, would show the numbers
+            own = self._own.bound_to(question) if isinstance(self._own, KeptNoise) else self._own
+            return add(np.clip(whole, -limit, limit), own, share, grid)
+
+        return self._ask((sigma, grid, whole.shape), made)
 
     def _key(self) -> NoReturn:
         raise UsageError(

@@ -54,6 +54,7 @@ class MemoryBudget:
             terms |= {"unit": unit, "grouping": _UNNAMED}
         self._rows: list[Row] = []
         self._add(BUDGET, canonical(terms), "this vault")
+        self.secret = os.urandom(32)
         self._seeds: set[int] = set()
         self._process = os.getpid()
 

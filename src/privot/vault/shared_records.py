@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from privot.common.block_sums import BlockSum, Totals
 from privot.errors import PrivotError, UsageError
-from privot.guarantee import Adjacency
+from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.mechanism import Facts, Identified, Mechanism, Records, name_of
 from privot.noise import NoiseSource
 from privot.noise.shared_noise import SharedNoise
@@ -39,12 +39,15 @@ class Party(Protocol):
         ...
 
 
-def asked_of_all(mechanism: Identified, facts: Facts) -> bytes:
-    """Everything that all parties must mean alike: the mechanism to the last bit, the columns, what it costs."""
-    columns = [(c.name, c.place, c.range, c.categories, c.missing, c.whole) for c in facts.columns]
+def asked_of_all(mechanism: Identified, facts: Facts, standing: Standing) -> bytes:
+    """Everything that all parties must mean alike: mechanism and columns to the last bit, cost and standing."""
+    columns = described(tuple(facts.columns))
+    if columns is None:
+        stated = [(c.name, c.place, c.range, c.categories, c.missing, c.whole) for c in facts.columns]
+        columns = repr(stated).encode()
     cost = sorted(facts.cost(mechanism.event(facts)).to_dict().items())
-    held = [name_of(mechanism), facts.identity(), repr(facts.unit), repr(columns), repr(cost)]
-    return "\n".join(held).encode() + b"\n" + mechanism.identity()
+    held = [name_of(mechanism), facts.identity(), repr(facts.unit), repr(cost), str(standing)]
+    return b"\n".join([*(text.encode() for text in held), columns, mechanism.identity()])
 
 
 def check_shareable(mechanism: Mechanism, facts: Facts) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -21,7 +22,7 @@ from privot.accounting.events import Event
 from privot.common.declared import declared
 from privot.data.loading import checked_rows
 from privot.errors import DataError, PrivotError, UsageError
-from privot.guarantee import Adjacency, Guarantee
+from privot.guarantee import Adjacency, Guarantee, Standing
 from privot.kinds import Kind
 from privot.kinds.contributions import checked_units, kept_rows
 from privot.kinds.related_records import RelatedTables
@@ -380,23 +381,12 @@ class Vault(VaultOpeners):
         each time, and whatever makes one of them another is another release, which pays. Parameters, returns and raises
         are those of `release`; a sum that is not made raises what `party` says.
 
-        What this cannot see: a salt that is restored from a copy made before the job forgets which questions were
-        answered, so keep folders of parties out of backups.
+        What this cannot see: a party's folder that is restored from an older copy forgets which questions were
+        answered, so keep it out of backups.
         """
         check_shareable(mechanism, self.__facts)
         mechanism.needs.check(self.__facts)
-        asked, budget = asked_of_all(mechanism, self.__facts), self.__budget
-        secret = hashlib.sha256(b"privot shared release in memory" + party.salt).digest()
-        records, mark = b"", None
-        if isinstance(budget, LedgerBudget):
-            secret = budget.secret_of(party.salt)
-            records = budget.data.encode() + hashlib.sha256(self.__records.exact_digest(budget.row_key)).digest()
-        named = f"{party.job}\n{self.__noise.standing}\n{arithmetic_mark(('scipy',), False)}\n"
-        rests_on = named.encode() + asked + b"\n" + records
-        own: NoiseSource = KeptNoise(secret, rests_on) if type(self.__noise) is SystemNoise else self.__noise
-        noise = party.begin(asked, hmac.digest(secret, rests_on, hashlib.sha256), own)
-        if isinstance(budget, LedgerBudget):
-            mark = mark_of(secret, rests_on)
+        noise, mark = self.__shared(mechanism, party)
         charged, guarantee = self.__pay(mechanism, 1, purpose, allow_unproven, delta, noise, mark)
         seen = SharedRecords(self.__records, party)
 
@@ -412,6 +402,29 @@ class Vault(VaultOpeners):
                 raise
         # raised out here: what it hangs on inside the handler may hold records
         raise party.failure
+
+    def __shared(self, mechanism: Identified, party: Party) -> tuple[NoiseSource, str | None]:
+        """The noise of one release of many parties, and the mark of its charge, where a ledger remembers one.
+
+        The noise is that of the party's salt, of this vault's secret, of the records and of all that is asked.
+        """
+        budget, standing = self.__budget, self.__noise.standing
+        asked = asked_of_all(mechanism, self.__facts, standing)
+        if type(self.__noise) is not SystemNoise:
+            if standing is Standing.PROVEN:
+                raise UsageError(
+                    "A release of many parties takes its noise from the operating system: leave noise out."
+                )
+            # for tests: it cannot be made again, so another run is another release
+            return party.begin(asked, os.urandom(SALT_BYTES), self.__noise), None
+        named = f"{party.job}\n{arithmetic_mark(('scipy',), False)}\n".encode() + asked + b"\n"
+        if not isinstance(budget, LedgerBudget):
+            secret = hmac.digest(budget.secret, b"privot shared release" + party.salt, hashlib.sha256)
+            return party.begin(asked, hmac.digest(secret, named, hashlib.sha256), KeptNoise(secret, named)), None
+        secret = budget.secret_of(party.salt)
+        named += budget.data.encode() + hashlib.sha256(self.__records.exact_digest(budget.row_key)).digest()
+        noise = party.begin(asked, hmac.digest(secret, named, hashlib.sha256), KeptNoise(secret, named))
+        return noise, mark_of(secret, named)
 
     def secret_of(self, salt: bytes) -> bytes:
         """A secret for `release_once` that only this `salt` and the ledger's key together give.

@@ -76,11 +76,11 @@ class SumParty:
         """Bind the next question to what is asked of the records; the same at every party."""
         self._before = hashlib.sha256(self._before + b"about" + hashlib.sha256(asked).digest()).digest()
 
-    def ask(self, described: tuple[float, float, tuple[int, ...]], make: Callable[[], Whole]) -> Whole:
+    def ask(self, described: tuple[float, float, tuple[int, ...]], make: Callable[[bytes], Whole]) -> Whole:
         """The total over all parties of what `make` returns here, in shape."""
         sigma, grid, shape = described
         self.about(f"{float(sigma).hex()} {float(grid).hex()} {shape}".encode())
-        share = np.ascontiguousarray(make(), dtype=np.int64).reshape(-1).view(np.uint64)
+        share = np.ascontiguousarray(make(self._before), dtype=np.int64).reshape(-1).view(np.uint64)
         parts = [self._sum(share[k : k + LARGEST_QUESTION]) for k in range(0, share.size, LARGEST_QUESTION)]
         return np.concatenate([np.empty(0, dtype=np.uint64), *parts]).view(np.int64).reshape(shape)
 
@@ -99,7 +99,7 @@ class SumParty:
         self._memory.answer(question.number, question.digest)
         for _ in range(ATTEMPTS):
             attempt = Attempt(self._job, question, self._key, self._commitment)
-            offers = self._channel.offers(question, attempt.offer())
+            offers = tuple(self._channel.offers(question, attempt.offer()))
             self._memory.hold(commitments_of(self._job, question, offers))
             message = self._channel.total(question, attempt.answer(offers, share))
             if message is None:

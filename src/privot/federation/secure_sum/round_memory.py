@@ -1,9 +1,9 @@
 """What a party keeps of one job, so that no question is answered under two noises; it holds no number of anybody's.
 
 A party's share of the noise follows from a secret: this folder's salt with the key of the ledger that pays
-(`Vault.release_shared`). So the share may be made as often as an attempt fails, also after a kill or from a copy of the
-folder, and is the same each time. Fresh noise on the same records could be averaged away, and the same noise on other
-numbers would show their difference. Therefore
+(`Vault.release_shared`). So the share of one question may be made as often as an attempt fails, also after a kill or
+from a copy of the folder, and is the same each time. Fresh noise on the same records could be averaged away, and the
+same noise on other numbers would show their difference. Therefore
 
   * the folder is bound to one release: the question, the records, the noise (`bind`);
   * a round is answered for one question only (`answer`);
@@ -18,11 +18,11 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from privot.common.files import sync, write_whole
-from privot.common.private_files import lock_folder
+from privot.common.files import lock_folder, sync, write_whole
 from privot.errors import DataError
 from privot.opening import parse_json, read_bytes
 
@@ -34,8 +34,10 @@ _SALT, _RELEASE, _COMMITMENTS = "salt", "release.json", "commitments.json"
 class RoundMemory:
     """The rounds of one job in a private `folder`; `job` is the digest of the job with its parties and its t.
 
-    Where the folder is lost, another charge is due, and the other parties end the job. One process at a time works with
-    a folder; it is held until `close`.
+    Where the folder is lost, another charge is due, and the other parties end the job. A folder that is restored from
+    an older copy forgets which questions were answered: another question then gets noise of its own, which nobody pays,
+    so keep it out of backups. A coordinator, or any party, can end a job for ever by what it sends; the next job pays
+    anew. One process at a time works with a folder; it is held until `close`.
     """
 
     def __init__(self, folder: Path, job: str) -> None:
@@ -80,9 +82,9 @@ class RoundMemory:
 
     def _same(self, name: str, fields: Mapping[str, Any], what: str) -> None:
         path, about = self.folder / name, {"job": self.job, **fields}
-        if not path.exists():
-            # on disk before anything that rests on it is sent
-            write_whole(path, json.dumps(about).encode(), mode=0o600)
+        # on disk before anything that rests on it is sent; who comes second finds what the first one wrote
+        with suppress(FileExistsError):
+            write_whole(path, json.dumps(about).encode(), mode=0o600, fresh=True)
             sync(self.folder)
         if parse_json(read_bytes(path, most=_MOST, inside=self.folder), name) != about:
             raise DataError(f"This party took part for {what}, or in another job: end this job.")
