@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -88,13 +89,13 @@ def test_a_run_that_was_cut_off_goes_on_with_the_next_part(
                 raise Cut
 
         run.tell = tell
-        return compute(run, parts, stop)
+        return real(run, parts, stop)
 
-    real = Study.compute
-    monkeypatch.setattr(Study, "compute", lambda self, run, settings: cut(run, **settings))
+    here, real = sys.modules[__name__], compute
+    monkeypatch.setattr(here, "compute", cut)
     with pytest.raises(Cut):
         StudyRun(own, out=tmp_path).result()
-    monkeypatch.setattr(Study, "compute", real)
+    monkeypatch.setattr(here, "compute", real)
     # the second part was computed and not yet kept; a line that was cut off is no part
     with (tmp_path / "own-study.quick.parts.jsonl").open("a") as file:
         file.write('{"run": "')
