@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from fuzz.case import BUDGET, DATA, DONE, USAGE, Case, random_of
 
 ROWS = 40
+_LIBRARIES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
 _DAY, _NOON = datetime.date(2021, 5, 1), datetime.datetime(2021, 5, 1, 12)
 _GOOD: dict[str, list[Any]] = {
     "age": [7, 0, 9, None], "dose": [0.5, 0.0, 1.0, 0.25], "city": ["Ulm", "Bonn", "Ulm", None],
@@ -39,8 +41,9 @@ _NAMES: list[Any] = ["age", "AGE", "", "\u202eage", "a" * 500, 0, None, ("age", 
 
 
 def case(seed: int, number: int) -> Case:
-    """One frame; the three libraries take turns."""
-    kind = ("pandas", "polars", "arrow")[number % 3]
+    """One frame; of the three libraries those that are installed take turns."""
+    here = [kind for kind, module in _LIBRARIES.items() if find_spec(module) is not None]
+    kind = here[number % len(here)]
     words = ["@frame", kind, str(random_of(seed, "frames", number).randrange(10**9))]
 
     def prepare(source: Path, folder: Path) -> None:
