@@ -15,9 +15,8 @@ from privot.adaptation.adapter import DomainAdapter
 from privot.adaptation.learner import Learner
 from privot.adaptation.networks import FrozenRepresentation, build, weights_of
 from privot.errors import UnprovenError, UsageError
-from privot.mechanisms import ProjectedRepresentation
 from privot.mechanisms.directions import directions_of
-from privot.mechanisms.representation import RepresentationQuery
+from privot.mechanisms.representation import ProjectedRepresentation, RepresentationQuery
 from privot.mechanisms.unproven.published_alignment import AlignmentQuery, PublishedAlignment
 from privot.noise import SeededNoise
 from privot.vault import Vault

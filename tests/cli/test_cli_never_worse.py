@@ -13,7 +13,7 @@ from privot.accounting.laws import gaussian
 from privot.adaptation import DomainAdapter
 from privot.cli import run
 from privot.cli.running.source_baseline import compare_with_source
-from privot.data import Dataset
+from privot.data.loading import Dataset
 from privot.synthesis.neural.defaults.rows_needed import RowsNeeded, rows_needed
 from privot.synthesis.tabular.table_design import TableDesign
 from privot.tables import Column, Schema, TableCodec

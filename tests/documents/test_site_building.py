@@ -104,7 +104,7 @@ def test_code_is_shown_whole_and_cannot_leave_its_block() -> None:
 
 
 def test_the_api_page_names_what_the_package_exports() -> None:
-    assert public_names("vault") == ["Stream", "Vault"]
+    assert public_names("ledger") == ["Ledger"]
     assert "Guarantee" in public_names("guarantee")
     assert "_repr_html_" not in public_names("guarantee")
     assert "        - Vault\n" in api_page("vault")

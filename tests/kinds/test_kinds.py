@@ -11,7 +11,8 @@ import pytest
 
 from privot import Vault
 from privot.errors import UsageError
-from privot.kinds import KINDS, Files, Images, Unit, Vectors, as_kind, kind_of_params
+from privot.kinds import Files, Images, Unit, Vectors, as_kind
+from privot.kinds.kind_registry import KINDS, kind_of_params
 from privot.kinds.table_kinds import RelatedRows, TableRows
 from privot.tables import Column, RelatedCodec, Schema, TableCodec
 

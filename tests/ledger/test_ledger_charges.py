@@ -24,8 +24,8 @@ from privot.accounting.laws.gaussian import epsilon as closed_form
 from privot.accounting.laws.gaussian import largest_shift
 from privot.errors import BudgetError, OtherRecordsError, UsageError
 from privot.guarantee import Adjacency
-from privot.ledger import Budget, Ledger
-from privot.ledger.ledger_rows import BUDGET, canonical
+from privot.ledger import Ledger
+from privot.ledger.ledger_rows import BUDGET, Budget, canonical
 
 REPLACE = Adjacency.REPLACE_ONE
 

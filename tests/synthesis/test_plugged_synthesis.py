@@ -14,7 +14,7 @@ from privot import Synthesizer, Vault
 from privot.cli import run
 from privot.errors import UnprovenError, UsageError
 from privot.guarantee import Standing
-from privot.kinds import KINDS
+from privot.kinds.kind_registry import KINDS
 
 STRANGER = """
 from dataclasses import dataclass, replace

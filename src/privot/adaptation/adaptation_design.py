@@ -22,11 +22,12 @@ from privot.adaptation.networks import Committee, FrozenRepresentation, Networks
 from privot.common.arguments import is_number
 from privot.errors import DataError, PrivotError, UsageError
 from privot.guarantee import Adjacency
-from privot.kinds import kind_of_params
-from privot.mechanisms import ClippedGradients, MeanEmbedding, ProjectedRepresentation
+from privot.kinds.kind_registry import kind_of_params
+from privot.mechanisms import ClippedGradients, MeanEmbedding
 from privot.mechanisms.gradients.dp_sgd import default_sampling
 from privot.mechanisms.gradients.gradient_function import Query
 from privot.mechanisms.mechanism import Facts, Mechanism, refuse_unit
+from privot.mechanisms.representation import ProjectedRepresentation
 from privot.mechanisms.unproven.published_alignment import PublishedAlignment
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.method_configs import Embedding

@@ -24,9 +24,9 @@ from privot.adaptation.networks import BUILT_IN, build, discriminator, weights_o
 from privot.common.cuda_graphs import adam, called, cosine, recorded, set_rate
 from privot.common.interruption import Stop, finishing
 from privot.errors import ConvergenceError, DataError
-from privot.mechanisms import Mechanism, ProjectedRepresentation
+from privot.mechanisms import Mechanism
 from privot.mechanisms.gradients.gradient_function import Query
-from privot.mechanisms.representation import RepresentationQuery
+from privot.mechanisms.representation import ProjectedRepresentation, RepresentationQuery
 from privot.mechanisms.unproven.published_alignment import AlignmentQuery
 from privot.release import Release
 from privot.vault.stream import Stream

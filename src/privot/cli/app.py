@@ -117,6 +117,6 @@ def root(
 ) -> None:
     """Private optimal transport: compare, learn from and synthesise data you may not share."""
     if max_unpacked is not None or max_events is not None:
-        from privot.opening import set_limits
+        from privot.opening.limits import set_limits
 
         set_limits(max_unpacked, max_events)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from privot.cli.parsing.typed_values import read_classes, read_shape
 
 if TYPE_CHECKING:
-    from privot.data import Dataset
+    from privot.data.loading import Dataset
     from privot.data.stated_facts import StatedFacts
     from privot.valuation.labelled_records import Labelled
 
@@ -93,7 +93,7 @@ def load_points(
     unit_file: Path | None = None,
 ) -> Dataset:
     """A data set, by what is stated about it; or, with word vectors, a text as a cloud of its words."""
-    from privot.data import Dataset
+    from privot.data.loading import Dataset
     from privot.errors import DataError
 
     if words is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privot.common.privacy_unit import Unit
-    from privot.data import Dataset
+    from privot.data.loading import Dataset
     from privot.kinds import Kind
     from privot.partitions.source import PartitionedSource
     from privot.tables import Table, TableCodec
@@ -65,7 +65,7 @@ class UnitOptions:
 
     def held(self, records: Dataset | PartitionedSource) -> dict[str, Any]:
         """What a vault is told of the units of these records; partitions were opened with theirs."""
-        from privot.data import Dataset
+        from privot.data.loading import Dataset
 
         if self.column is None:
             return {}
@@ -151,7 +151,7 @@ def codec_for(folder: Path | None, schema: Path | None) -> TableCodec | None:
 
 def table_records(data: str, codec: TableCodec, units: UnitOptions = NO_UNIT) -> Dataset:
     """The file's rows as a vault of tables holds them. Always the compact layout: one data set has one budget."""
-    from privot.data import Dataset
+    from privot.data.loading import Dataset
     from privot.tables import encode_file
     from privot.tables.unit_column import encode_file_with_units
 
@@ -181,7 +181,7 @@ def read_table(data: str) -> Table:
 def read_labelled_table(data: str, codec: TableCodec) -> Dataset:
     """Rows as a network takes them, and their labels."""
     from privot.adaptation.stand_in.table_rows import labelled_rows
-    from privot.data import Dataset
+    from privot.data.loading import Dataset
 
     return Dataset(*labelled_rows(data, codec))
 
@@ -189,7 +189,7 @@ def read_labelled_table(data: str, codec: TableCodec) -> Dataset:
 def unlabelled_records(data: str, codec: TableCodec, units: UnitOptions = NO_UNIT) -> Dataset:
     """The rows of a private file as a vault holds them; the label's column is not read if there is one."""
     from privot.adaptation.stand_in.table_rows import unlabelled_file, unlabelled_file_with_units
-    from privot.data import Dataset
+    from privot.data.loading import Dataset
 
     if units.column is None:
         return Dataset(unlabelled_file(data, codec))
@@ -199,7 +199,7 @@ def unlabelled_records(data: str, codec: TableCodec, units: UnitOptions = NO_UNI
 
 def stated_records(data: str, kind: Kind, units: UnitOptions = NO_UNIT) -> Dataset:
     """The records in a file as a vault holds them, read by the kind that a schema file states."""
-    from privot.data import Dataset
+    from privot.data.loading import Dataset
     from privot.kinds import Files
 
     read = kind.read(Files(data, unit_file=units.file), units.column)

@@ -1,8 +1,7 @@
 """Reads records from files and checks that they can be used; it hands out raw data and knows no privacy."""
 
-from privot.data.loading import Dataset, load
+from privot.data.loading import load
 
 __all__ = [
-    "Dataset",
     "load",
 ]

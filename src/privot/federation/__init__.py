@@ -6,16 +6,14 @@ further privacy cost. `private_sliced` is proven too: DP-SWD, one distance for o
 The functions here run in one process; `privot.federation.flower` carries the same messages between machines.
 """
 
-from privot.federation.private_distance import PrivateSliced, private_sliced
+from privot.federation.private_distance import private_sliced
 from privot.federation.protocols.fedwad import fedwad
 from privot.federation.protocols.triangle import triangle
 from privot.federation.sketches.signed_sketch import Sketch, sketch
-from privot.federation.sketches.sketch_comparison import SketchComparison, compare_sketches
+from privot.federation.sketches.sketch_comparison import compare_sketches
 
 __all__ = [
-    "PrivateSliced",
     "Sketch",
-    "SketchComparison",
     "compare_sketches",
     "fedwad",
     "private_sliced",

@@ -9,10 +9,7 @@ Vaults use it as follows:
 """
 
 from privot.ledger.ledger import Ledger
-from privot.ledger.ledger_rows import Budget, Entry
 
 __all__ = [
-    "Budget",
-    "Entry",
     "Ledger",
 ]

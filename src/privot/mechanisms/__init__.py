@@ -5,7 +5,6 @@ from privot.mechanisms.gradients.dp_sgd import ClippedGradients
 from privot.mechanisms.gradients.sinkhorn_gradient import SanitizedGradient
 from privot.mechanisms.mechanism import Facts, Mechanism, Needs
 from privot.mechanisms.projection import RandomProjection
-from privot.mechanisms.representation import ProjectedRepresentation
 from privot.mechanisms.sketching.sketch_design import SketchDesign
 from privot.mechanisms.summaries.count import Count
 from privot.mechanisms.summaries.histogram import Histogram
@@ -21,7 +20,6 @@ __all__ = [
     "MeanEmbedding",
     "Mechanism",
     "Needs",
-    "ProjectedRepresentation",
     "Quantiles",
     "RandomProjection",
     "SanitizedGradient",

@@ -6,7 +6,6 @@ The limits are listed in docs/reference/opening.md.
 """
 
 from privot.opening.json_toml import parse_json, read_json, read_text, read_toml
-from privot.opening.limits import set_limits
 from privot.opening.plain_files import read_bytes
 
 __all__ = [
@@ -15,5 +14,4 @@ __all__ = [
     "read_json",
     "read_text",
     "read_toml",
-    "set_limits",
 ]

@@ -11,8 +11,9 @@ import numpy as np
 
 from privot.common.image_axes import image_axes
 from privot.errors import DataError, PrivotError, UsageError
-from privot.kinds import Kind, Vectors, kind_of_params
+from privot.kinds import Kind, Vectors
 from privot.kinds.kind import Span
+from privot.kinds.kind_registry import kind_of_params
 from privot.mechanisms.embedding import FeatureMap
 from privot.mechanisms.mechanism import Facts
 from privot.synthesis.method_configs import MethodConfig

@@ -20,7 +20,8 @@ from privot.jobs.charges import Spent
 from privot.jobs.estimator import PrivateEstimator
 from privot.jobs.job import NAME, Job
 from privot.jobs.payments import DirectPayments, JobPayments, Payments, Terms
-from privot.kinds import Kind, Vectors, as_kind, kind_of_params
+from privot.kinds import Kind, Vectors, as_kind
+from privot.kinds.kind_registry import kind_of_params
 from privot.mechanisms.mechanism import Facts
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.design import Design, facts_of

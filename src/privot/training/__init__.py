@@ -4,7 +4,7 @@ Only the vault touches records; training sees noisy gradients. `train` takes any
 PyTorch, and their modules name it if it is missing.
 """
 
-from privot.training.dp_sgd_loop import Training, train
+from privot.training.dp_sgd_loop import train
 from privot.training.private_steps import PrivateSteps, make_private_with_epsilon
 
-__all__ = ["PrivateSteps", "Training", "make_private_with_epsilon", "train"]
+__all__ = ["PrivateSteps", "make_private_with_epsilon", "train"]

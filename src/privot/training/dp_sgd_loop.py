@@ -110,6 +110,7 @@ def train(
     Returns
     -------
     Training
+        `weights`, `guarantee`, `accountants`, `steps`; `counts(delta)` is ε of every accountant.
 
     Raises
     ------

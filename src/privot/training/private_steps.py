@@ -16,7 +16,8 @@ from privot.guarantee import Guarantee
 from privot.mechanisms.gradients.dp_sgd import ClippedGradients, default_sampling, sigma_for_target
 from privot.mechanisms.gradients.gradient_function import Query
 from privot.mechanisms.summaries.array_columns import find_column
-from privot.vault import Stream, Vault
+from privot.vault import Vault
+from privot.vault.stream import Stream
 
 if TYPE_CHECKING:
     from torch import nn

@@ -6,12 +6,10 @@ are a tuple `(x, y)`: numbers (records, columns) and whole numbers (records,).
 """
 
 from privot.valuation.label_scores import score_labels_by_sketch
-from privot.valuation.party_values import Contributions, value_records, value_sketches
-from privot.valuation.record_scores import Scores, score_by_records, score_by_sketch
+from privot.valuation.party_values import value_records, value_sketches
+from privot.valuation.record_scores import score_by_records, score_by_sketch
 
 __all__ = [
-    "Contributions",
-    "Scores",
     "score_by_records",
     "score_by_sketch",
     "score_labels_by_sketch",

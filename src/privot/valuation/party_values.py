@@ -89,7 +89,8 @@ def value_records(parties: Sequence[LabelledRecords], validation: LabelledRecord
     Returns
     -------
     Contributions
-        Without intervals and guarantees: there is no noise.
+        `value`, `error`, `left_out` and `distance` per party, `worth` of all; without intervals and guarantees: there
+        is no noise.
 
     Raises
     ------
@@ -162,6 +163,7 @@ def value_sketches(
     Returns
     -------
     Contributions
+        `value`, `error`, `left_out`, `distance` and `interval` per party, `decided` per pair, `worth` of all.
 
     Raises
     ------

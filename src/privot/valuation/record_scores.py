@@ -88,7 +88,7 @@ def score_by_records(own: LabelledRecords, validation: LabelledRecords, label_we
     Returns
     -------
     Scores
-        One score per record of `own`.
+        `score`, one per record of `own`; `worst(count)` are the rows with the highest.
 
     Raises
     ------
@@ -159,7 +159,8 @@ def score_by_sketch(
     Returns
     -------
     Scores
-        One score per record of `own`, with the guarantee of the sketch.
+        `score`, one per record of `own`, with the guarantee of the sketch; `worst(count)` are the rows with the
+        highest.
 
     Raises
     ------

@@ -1,9 +1,7 @@
 """The vault: holds the records, pays from a budget, and lets nothing out but paid-for releases."""
 
-from privot.vault.stream import Stream
 from privot.vault.vault import Vault
 
 __all__ = [
-    "Stream",
     "Vault",
 ]

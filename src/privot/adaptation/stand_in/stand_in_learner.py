@@ -25,7 +25,7 @@ from privot.adaptation.stand_in.report_figures import SHOWN, write_rounds, write
 from privot.adaptation.stand_in.self_training import Schedule, SelfTraining, Views
 from privot.adaptation.stand_in.single_release import STAND_IN, take_release
 from privot.errors import DataError
-from privot.kinds import kind_of_params
+from privot.kinds.kind_registry import kind_of_params
 from privot.mechanisms import Mechanism
 from privot.mechanisms.embedding import MeanEmbedding
 from privot.release import Release

@@ -15,7 +15,7 @@ from privot.cli.printing.printed_answer import number, print_facts, print_json, 
 
 if TYPE_CHECKING:
     from privot.data.stated_facts import StatedFacts
-    from privot.valuation import Contributions
+    from privot.valuation.party_values import Contributions
 
 
 def value(

@@ -27,7 +27,7 @@ from privot.jobs.charges import charges, spent_in_ledger
 if TYPE_CHECKING:
     from privot.adaptation import AdaptationConfig, DomainAdapter
     from privot.adaptation.adaptation_design import AdaptationDesign
-    from privot.data import Dataset
+    from privot.data.loading import Dataset
     from privot.data.stated_facts import StatedFacts
     from privot.guarantee import Adjacency
     from privot.jobs.job import Job

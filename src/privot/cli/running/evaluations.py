@@ -10,7 +10,7 @@ from privot.cli.printing.progress import Steps, Tell, silent
 from privot.cli.records import is_folder, read_records, stated
 
 if TYPE_CHECKING:
-    from privot.data import Dataset
+    from privot.data.loading import Dataset
     from privot.tables import TableCodec
 
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from privot.data.stated_facts import StatedFacts
     from privot.federation import Sketch
     from privot.mechanisms import SketchDesign
-    from privot.valuation import Scores
     from privot.valuation.labelled_records import Labelled
+    from privot.valuation.record_scores import Scores
 
 
 MEANINGS = {

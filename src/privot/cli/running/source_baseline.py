@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privot.adaptation import DomainAdapter
-    from privot.data import Dataset
+    from privot.data.loading import Dataset
 
 SURE = 3.0
 """Standard deviations by which the source alone must be right more often before adaptation is called harmful."""

@@ -121,7 +121,8 @@ def compare_sketches(a: Sketch, b: Sketch, *, draws: int = 400) -> SketchCompari
     Returns
     -------
     SketchComparison
-        `value` is the estimate of W_2.
+        `w2`, `sliced` and `otdd`, each with `value`, `interval` and `null_level`; `p_value`, `guarantees`. `value` is
+        the estimate of W_2.
 
     Raises
     ------

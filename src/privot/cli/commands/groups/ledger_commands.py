@@ -19,7 +19,8 @@ from privot.cli.table_input import UnitOptions, open_codec, table_records
 
 if TYPE_CHECKING:
     from privot.data.stated_facts import StatedFacts
-    from privot.ledger import Budget, Entry, Ledger
+    from privot.ledger import Ledger
+    from privot.ledger.ledger_rows import Budget, Entry
 
 app = typer.Typer(
     help="Create, show, raise and verify privacy ledgers: what a data set may spend and has spent.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from privot.audit.attacks.membership import Membership
     from privot.audit.findings import Findings
-    from privot.federation import SketchComparison
+    from privot.federation.sketches.sketch_comparison import SketchComparison
     from privot.guarantee import Guarantee
     from privot.report.html_page import Card, Section
 

@@ -30,7 +30,7 @@ from privot.cli.table_input import (
 from privot.jobs.charges import charges, spent_in_ledger
 
 if TYPE_CHECKING:
-    from privot.data import Dataset
+    from privot.data.loading import Dataset
     from privot.data.stated_facts import StatedFacts
     from privot.guarantee import Adjacency, Guarantee
     from privot.jobs.job import Job
@@ -358,7 +358,7 @@ class SynthJob:
 
     def _held(self, records: Dataset | PartitionedSource) -> dict[str, Any]:
         """What a vault of these records is made with."""
-        from privot.data import Dataset
+        from privot.data.loading import Dataset
 
         if not isinstance(records, Dataset):
             return {
