@@ -7,6 +7,9 @@ Used by the cases of unwritable places and of signals: a first life of the comma
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
 from pathlib import Path
 
 from fuzz import kit
@@ -45,8 +48,13 @@ def due(words: list[str]) -> int:
     return 2 if "dp-swd" in words or "blocks=2" in words else 1
 
 
-def again(words: list[str], place: str) -> list[str]:
-    """The command that goes on after the first life."""
+def again(words: list[str], place: str, said: str) -> list[str]:
+    """The command that goes on after the first life: the one that it names, as a shell reads it."""
+    named = re.search(r"with: privot ((?:synth|adapt) --resume .+?)\.?$", said.strip())
+    if named:
+        # a line cut short, or one with more than words, would fail here
+        told = subprocess.run(["bash", "-c", rf"printf '%s\0' {named[1]}"], capture_output=True, check=True)  # noqa: S603, S607
+        return [os.fsdecode(word) for word in told.stdout.split(b"\0")[:-1]]
     folder = Path(place)
     return [*words, "--resume"] if words[0] in ("synth", "adapt") and (folder / "job.json").exists() else words
 

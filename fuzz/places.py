@@ -72,25 +72,19 @@ def placed(place: str, size: str, stream: str, *words: str) -> None:
     if code and paid and not any(word in said for word in ("paid", "charged")):
         raise RuntimeError(f"Charged {paid} times, and the sentence is silent: {said[-300:]}")
     # what was delivered is no longer kept
-    if (
-        not code
-        or printed.strip()
-        or (command[0] not in ("synth", "adapt") and "it is in" in said and _is_there(place))
-    ):
+    if not code or printed.strip() or ("what was paid for is in" in said and Path(place).exists()):
         return
+    if paid and OUT in command and Path(place).is_file():
+        raise RuntimeError(f"It is in its file, and the sentence does not say so: {said[-300:]}")
     if code == 2 and paid:
         raise RuntimeError(f"Refused after it was charged: {said[-300:]}")
     # the same place where only the disk was full, another one where it is the place
     other = place if place.startswith("out/m") and place.isascii() else "out/other" + Path(place).suffix
-    going = paying.again(paying.at(command, other), other)
+    going = paying.again(paying.at(command, other), other, said)
     again, _, told = life(going)
     wrong = paying.unpaid(command, again, told, lost=False)
     if wrong:
         raise RuntimeError(f"After {said[-200:]!r}: {wrong}")
-
-
-def _is_there(place: str) -> bool:
-    return Path(place).is_file()
 
 
 def _full(size: int, stream: str) -> Callable[[], None]:

@@ -214,7 +214,7 @@ def _watch(folder: Path) -> Callable[[str, tuple[Any, ...]], None]:
                 # these change a name, not the file that a link of that name leads to
                 real = os.path.join(os.path.realpath(os.path.dirname(real) or "."), os.path.basename(real))
             # nothing can be made in the system's own folders
-            if not real.startswith((root, cache, "/dev/null", "/dev/full", "/proc/", "/sys/")):
+            if not f"{real}/".startswith((root, cache, "/dev/null", "/dev/full", "/proc/", "/sys/")):
                 os.write(note, f"{event} {real!r}\n".encode())
 
     return hook

@@ -50,7 +50,7 @@ def struck(name: str, row: str, calls: str, place: str, *words: str) -> None:
     # what was delivered is no longer kept, and is asked for anew
     if code == 0 or printed.strip() or (not _is_job(command) and Path(place).exists()):
         return
-    again, _, told = life(paying.again(paying.at(command, place), place))
+    again, _, told = life(paying.again(paying.at(command, place), place, said))
     wrong = paying.unpaid(command, again, told, lost=number is signal.SIGKILL or bool(twice))
     if wrong:
         raise RuntimeError(f"After {said[-200:]!r}: {wrong}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
@@ -10,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -307,11 +307,13 @@ def test_a_failure_after_the_charge_says_what_was_paid_and_how_to_go_on(
     out = tmp_path / "out"
     words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=20", "--samples", "50"]
     going = f"charged once to {data}.ledger, and what is kept of it goes on with: privot synth --resume --out {out}"
-    with open("/dev/full", "w") as full, monkeypatch.context() as patch:
-        patch.setattr(sys, "stdout", full)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("privot.synthesis.output.output_folder.write_folder", full)
         assert run([*words, "--json", "--out", str(out)]) == 3
-        with suppress(OSError):
-            full.close()
     assert capsys.readouterr().err.endswith(f"No space left on device; {going}.\n")
     assert run([*again(going), "--json"]) == 0
     capsys.readouterr()

@@ -146,16 +146,63 @@ def test_a_full_disk_loses_no_release(here: Path, capsys: Any, monkeypatch: pyte
     found = printed(COMMANDS["mean"] + " --out n.npz", capsys)
     assert (found["paid_before"], charges(here)) == (True, [1])
     assert Release.load(here / "n.npz").value["estimate"] == found["estimate"]  # type: ignore[call-overload]
-    # in its file, and not printed: nothing is left to deliver
-    forget(here)
-    stream = open("/dev/full", "w")  # noqa: SIM115
-    with monkeypatch.context() as patch:
+
+
+WRITTEN = {
+    "mean": COMMANDS["mean"],
+    "count": f"release count a.csv --column u --between 2,5 {TERMS} --adjacency add-remove",
+    "histogram": f"release histogram a.csv --column u --range 0,9 {TERMS} --adjacency add-remove",
+    "quantile": f"release quantile a.csv --column u --range 0,9 {TERMS} --adjacency add-remove",
+    "sketch": f"sketch a.csv {TERMS} --adjacency add-remove --range 0,9",
+    "answer": "answer request.json target.npz --epsilon 5 --delta 1e-5",
+    "synth": "synth a.csv --epsilon 5 --delta 1e-5 --adjacency add-remove --device cpu --seed 1 --range 0,9 "
+    "--set steps=2 --samples 9",
+    "adapt": "adapt source.npz target.npz --epsilon 5 --delta 1e-5 --device cpu --seed 1 --range 0,1 --set fit=1 "
+    "--set finish=2",
+}
+"""Every command that pays and writes `--out`."""
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_is_written_and_cannot_be_printed_is_said_to_be_there(
+    here: Path, name: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = np.random.default_rng(0).random((40, 2)), np.arange(40) % 2
+    np.savez(here / "source.npz", x=x, y=y)
+    np.savez(here / "target.npz", x=x)
+    if name == "answer":
+        asking = f"{WRITTEN['adapt'].replace(' target.npz', '')} --set records=40 --ask request.json --out asked"
+        assert run(shlex.split(asking)) == 0
+        capsys.readouterr()
+    words = [*shlex.split(WRITTEN[name]), "--out", "made"]
+    # the explanation of a request comes before it is paid for
+    words += ["--json"] if name == "answer" else []
+    with monkeypatch.context() as patch, suppress(OSError), open("/dev/full", "w") as stream:
         patch.setattr(sys, "stdout", stream)
-        assert run([*shlex.split(COMMANDS["mean"]), "--out", "m.npz"]) == 3
-    with suppress(OSError):
-        stream.close()
-    assert "the release is paid for, and it is in m.npz." in capsys.readouterr().err
-    assert (kept(here), (here / "m.npz").exists()) == ([], True)
+        assert run(words) == 3
+    ledger = f"{words[2]}.ledger" if name in ("adapt", "answer") else "a.csv.ledger"
+    told = f"charged once to {here / ledger}, and what was paid for is in made."
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == f"privot: Standard output cannot be written (No space left on device): {told}"
+    # answers are kept for whoever asks again
+    assert (charges(here), kept(here)) == ([1], [".release"] if name == "answer" else [])
+    assert (here / "made").exists()
+    # nothing is left to deliver, and nothing is paid again
+    if name in ("synth", "adapt"):
+        assert run([*words, "--resume", "--json"]) == 0
+        assert charges(here) == [1]
+
+
+def test_an_interrupt_while_it_is_printed_says_where_the_value_is(
+    here: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("privot.cli.printing.guarantee_words.in_words", interrupt)
+    assert run([*shlex.split(WRITTEN["sketch"]), "--out", "s.sketch"]) == 130
+    told = f"charged once to {here / 'a.csv.ledger'}, and what was paid for is in s.sketch."
+    assert capsys.readouterr().err == f"privot: Interrupted: {told}\n"
 
 
 def test_a_name_that_is_no_text_is_written_and_printed(data: Path) -> None:

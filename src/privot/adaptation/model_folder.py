@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from privot.adaptation.stand_in.report_figures import figures_of, privacy_of_par
 from privot.adaptation.stand_in.stand_in_learner import Checks
 from privot.adaptation.stand_in.weighted_training import TableChecks
 from privot.common.devices import usable_device
+from privot.common.visible import command_line
 from privot.errors import DataError
 from privot.guarantee import Guarantee
 from privot.jobs.blocks import counted_anew
@@ -169,4 +169,4 @@ def _command(design: AdaptationDesign, guarantee: Guarantee | None) -> str:
         words += ["--schema", "SCHEMA.json"]
     if guarantee.unit is not None:
         words += ["--unit", guarantee.unit.name, "--per-unit", str(guarantee.unit.rows)]
-    return shlex.join([*words, "--out", "DIR"])
+    return command_line([*words, "--out", "DIR"])

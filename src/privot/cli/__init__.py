@@ -164,4 +164,5 @@ def _say(sentence: str) -> None:
     """One line on standard error; what it quotes of an endless argument is cut short."""
     words = [word if len(word) <= MAX_WORD else word[:57] + "..." for word in sentence.split()]
     line = "privot: " + " ".join(words)
-    print(line if len(line) <= MAX_LINE else line[: MAX_LINE - 3] + "...", file=sys.stderr)
+    # a command that goes on stands at the end
+    print(line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 303]}...{line[-300:]}", file=sys.stderr)

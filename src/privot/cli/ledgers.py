@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from privot.common.visible import command_line
 
 if TYPE_CHECKING:
     from privot.errors import UsageError
@@ -268,7 +269,7 @@ def _other_unit(unit: str | None) -> UsageError:
     """The sentence for records whose one budget is for another unit than the command states."""
     from privot.errors import UsageError
 
-    said = "single records: leave --unit out" if unit is None else f"one {unit}: give --unit {shlex.quote(unit)}"
+    said = "single records: leave --unit out" if unit is None else f"one {unit}: give --unit {command_line([unit])}"
     return UsageError(f"These records have one budget in the ledger, which protects {said}.")
 
 

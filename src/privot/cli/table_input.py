@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from privot.common.visible import command_line
 
 if TYPE_CHECKING:
     from privot.common.privacy_unit import Unit
@@ -111,12 +112,12 @@ def ask_for_unit(codec: TableCodec) -> None:
     if dropped:
         warn(
             f"Single records are protected, and the schema drops {dropped[0]!r}: if one can have several rows, give "
-            f"--unit {shlex.quote(dropped[0])} to protect everything of one."
+            f"--unit {command_line([dropped[0]])} to protect everything of one."
         )
     if described:
         warn(
             f"Column {described[0]!r} looks like an identifier by its name, and is treated as any other: drop it "
-            f'in the schema ("drop": true), or give --unit {shlex.quote(described[0])} if it says whose a row is.'
+            f'in the schema ("drop": true), or give --unit {command_line([described[0]])} if it says whose a row is.'
         )
 
 

@@ -40,8 +40,6 @@ class Kept:
     before: bool
     """Whether an earlier attempt paid for it."""
     content: bytes = b""
-    place: Path | None = None
-    """Where it was put; what fails after that loses nothing."""
 
     def put(self, place: Path, write: Callable[[Path], object]) -> None:
         """Deliver it to `place` by `write`(place)."""
@@ -50,7 +48,6 @@ class Kept:
         except OSError as error:
             # names the file that was asked for, not the temporary one, which is gone
             raise OSError(error.errno, error.strerror or str(error), str(place)) from None
-        self.place = place
 
 
 @contextmanager
@@ -76,7 +73,7 @@ def delivering(
                     kept.content = write_once(path, choose, make, charged)
         except KeyboardInterrupt:
             if path.exists():
-                raise StoppedError(f"Interrupted: {_told(what, None)}") from None
+                raise StoppedError(f"Interrupted: {_told(what)}") from None
             if _paid(path, charged):
                 raise StoppedError(
                     f"Interrupted: the {what} is paid for and not made yet, but what makes the very same one is kept "
@@ -93,9 +90,7 @@ def delivering(
             path.with_suffix(KEPT_SUFFIX).unlink(missing_ok=True)
             yield kept
         except BaseException as error:
-            if kept.place is not None:
-                _remove(path)
-            raise _undelivered(error, what, kept.place) from None
+            raise _undelivered(error, what) from None
         _remove(path)
     finally:
         os.close(lock)
@@ -155,23 +150,21 @@ def _remove(path: Path) -> None:
     sync(path.parent)
 
 
-def _undelivered(error: BaseException, what: str, place: Path | None) -> BaseException:
-    """`error` with what was paid and where it is."""
+def _undelivered(error: BaseException, what: str) -> BaseException:
+    """`error` with what was paid and how it is had."""
     if isinstance(error, KeyboardInterrupt):
-        return StoppedError(f"Interrupted: {_told(what, place)}")
+        return StoppedError(f"Interrupted: {_told(what)}")
     if isinstance(error, OSError):
         where = error.filename or "Standard output"
-        told = _told(what, place, ", with another --out if needed" if error.filename else "")
+        told = _told(what, ", with another --out if needed" if error.filename else "")
         return DataError(f"{where} cannot be written ({error.strerror or error}): {told}")
     if not isinstance(error, Exception):
         return error
     kind, why = (type(error), str(error)) if isinstance(error, PrivotError) else (PrivotError, type(error).__name__)
-    return kind(f"It could not be delivered ({why.removesuffix('.')}): {_told(what, place)}")
+    return kind(f"It could not be delivered ({why.removesuffix('.')}): {_told(what)}")
 
 
-def _told(what: str, place: Path | None, how: str = "") -> str:
-    if place is not None:
-        return f"the {what} is paid for, and it is in {place}."
+def _told(what: str, how: str = "") -> str:
     return (
         f"the {what} is paid for and kept beside the ledger, so run the command again{how}, which costs nothing more."
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,7 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], facts: Mappin
 def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """What `write_tensors` wrote; a file that was cut or changed is refused."""
     try:
-        _check_size(path)
-        with safe_open(path, framework="pt") as file:
+        with _opened(path) as file:
             meta = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if _digest(tensors, meta["facts"]) != meta[_DIGEST]:
@@ -71,12 +71,17 @@ def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         raise DataError(f"{path} is damaged or was not written by privot ({type(error).__name__}).") from None
 
 
-def _check_size(path: Path) -> None:
-    """Refuse a file that would not fit in memory: tensors are not compressed, so a file needs its size in bytes."""
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The file, open; refused if it would not fit in memory: tensors are not compressed and need its size in bytes."""
     with open_file(path, inside=path.parent) as file:
         Meter(path.name).claim(os.fstat(file.fileno()).st_size)
         if int.from_bytes(file.read(8), "little") > MAX_HEADER:
             raise DataError(f"{path} is damaged: its header has more than {MAX_HEADER} bytes.")
+        # the library opens names of text only
+        place = f"/dev/fd/{file.fileno()}" if any("\ud800" <= c <= "\udfff" for c in str(path)) else path
+        with safe_open(place, framework="pt") as opened:
+            yield opened
 
 
 def _digest(tensors: Mapping[str, torch.Tensor], text: str) -> str:

@@ -11,11 +11,12 @@ from typing import Any
 
 from privot.accounting.events import Event
 from privot.accounting.planning.plan_terms import Plan
+from privot.common.visible import command_line
 from privot.errors import PrivotError
 from privot.plan import measured
 from privot.plan.person import epsilon_of_person
 from privot.plan.plan_settings import Settings, read_settings
-from privot.plan.planned import Planned, command_line
+from privot.plan.planned import Planned
 from privot.plan.plans import make_plan
 
 

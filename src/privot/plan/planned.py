@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,8 +73,3 @@ def call(begin: str, *arguments: str) -> list[str]:
     """
     line = f"{begin}({', '.join(arguments)})"
     return [line] if len(line) <= MAX_LINE else [f"{begin}(", *(f"    {words}," for words in arguments), ")"]
-
-
-def command_line(command: list[str]) -> str:
-    """The words of a command as they are typed in a shell."""
-    return shlex.join(command)

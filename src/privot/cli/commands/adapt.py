@@ -12,6 +12,7 @@ from privot.cli.parsing.option_combinations import check_together
 from privot.cli.parsing.options import AsJson, Device, LedgerFile, NewRecords, OptionalDelta, OptionalEpsilon, OutFolder
 from privot.cli.parsing.settings import SETTINGS
 from privot.cli.printing.printed_answer import print_facts, print_json
+from privot.common.visible import command_line
 
 if TYPE_CHECKING:
     from privot.adaptation.adaptation_request import AdaptationRequest
@@ -99,6 +100,7 @@ def adapt(
     Baselines without privacy, on open data: privot adapt mnist.npz usps.npz --method source|swd|dann --epsilon inf
     --open --range 0,255 --out open-usps.
     """
+    from privot.cli.printing.interrupts import delivered
     from privot.cli.running.adapt_exchange import learn_from, write_request
     from privot.cli.running.adapt_job import AdaptOptions, AdaptRun, PlannedAdaptation
     from privot.cli.running.open_runs import adapt_open, is_open_run, print_open, refuse_others
@@ -139,7 +141,9 @@ def adapt(
         target=target, out=out, ledger=ledger, resume=resume, pay_again=pay_again, new_records=new_records,
         checkpoint=checkpoint, as_json=as_json,
     )  # fmt: skip
-    return _print(planned.run(context, job), out, as_json)
+    made = planned.run(context, job)
+    with delivered(out):
+        return _print(made, out, as_json)
 
 
 def _print_request(request: AdaptationRequest, path: Path, out: Path, as_json: bool) -> None:
@@ -147,11 +151,12 @@ def _print_request(request: AdaptationRequest, path: Path, out: Path, as_json: b
     if as_json:
         print_json({"request": str(path), "digest": request.digest(), "out": str(out), "cost": cost.to_dict()})
         return
+    there = command_line(["privot", "answer", path.name])
     print_facts(
         [
             ("request", f"{path}, {request.digest()[:16]}…"),
             ("will cost", f"the target's holder {cost.stated()}"),
-            ("next", f"there: privot answer {path.name}; then here: privot adapt … --answer FILE --out {out}"),
+            ("next", f"there: {there}; then here: privot adapt … --answer FILE --out {command_line([str(out)])}"),
         ]
     )
 

@@ -39,6 +39,7 @@ def answer(
     privot answer request.json usps.npz --epsilon 1 --delta 1e-5 --out usps.release
     """
     from privot.adaptation.adaptation_request import AdaptationRequest
+    from privot.cli.printing.interrupts import delivered
     from privot.cli.running.paid_answer import PaidAnswer, check_affordable
     from privot.common.arguments import check_delta, check_epsilon
     from privot.errors import UsageError
@@ -64,12 +65,12 @@ def answer(
     if not as_json:
         print_facts(lines)
     paid = paying.pay(new_records)
-    if as_json:
-        print_json({**shown, "out": str(out), "ledger": str(paying.ledger), "paid": paid})
-        return
-    print_facts(
-        [
-            ("answer", f"{out}, {out.stat().st_size} bytes"),
-            ("charged to", str(paying.ledger) if paid else "nobody: this request was answered before"),
-        ]
-    )
+    with delivered(out):
+        if as_json:
+            return print_json({**shown, "out": str(out), "ledger": str(paying.ledger), "paid": paid})
+        print_facts(
+            [
+                ("answer", f"{out}, {out.stat().st_size} bytes"),
+                ("charged to", str(paying.ledger) if paid else "nobody: this request was answered before"),
+            ]
+        )

@@ -53,6 +53,7 @@ def sketch(
     Example: privot sketch digits --epsilon 1 --delta 1e-5 --adjacency replace-one --range 0,1 --out a.sketch
     """
     from privot.cli.partitioned_input import PartitionOptions
+    from privot.cli.printing.interrupts import delivered
     from privot.cli.running.sketch_release import SketchOptions, release_sketch
     from privot.cli.table_input import UnitOptions
 
@@ -62,7 +63,9 @@ def sketch(
         new_records=new_records, key=key, quiet=as_json, units=UnitOptions(unit, per_unit, unit_file),
         partitions=PartitionOptions(engine=engine, scheduler=scheduler, workers=workers),
     )  # fmt: skip
-    _print(release_sketch(options), out, seed, as_json)
+    made = release_sketch(options)
+    with delivered(out):
+        _print(made, out, seed, as_json)
 
 
 def _print(made: SketchAnswer, out: Path, seed: int, as_json: bool) -> None:

@@ -172,6 +172,7 @@ def synth(
     On several GPUs: torchrun --nproc-per-node 4 -m privot synth … (embedding only; the first process pays, once).
     """
     from privot.cli.partitioned_input import PartitionOptions
+    from privot.cli.printing.interrupts import delivered
     from privot.cli.related_input import RelatedOptions, check_meaningful
     from privot.cli.running.open_runs import is_open_run, print_open, refuse_others, synth_open
     from privot.cli.running.synth_runs.related_job import RelatedJob
@@ -216,7 +217,8 @@ def synth(
         return
     made = synthesise(context, options, job)
     if made is not None:
-        _print(made, data[0], out, samples, as_json)
+        with delivered(out):
+            _print(made, data[0], out, samples, as_json)
 
 
 def _print_dry_run(found: dict[str, Any], as_json: bool) -> None:

@@ -5,19 +5,22 @@ What was paid is asked of the ledgers: a process that is interrupted does not kn
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from privot.common.interruption import written
-from privot.errors import StoppedError
+from privot.common.visible import command_line
+from privot.errors import DataError, StoppedError
 
 if TYPE_CHECKING:
     from privot.jobs.job import Job
 
-NOTHING_PAID = "Interrupted: this run paid nothing."
+_NOTHING = "this run paid nothing"
+NOTHING_PAID = f"Interrupted: {_NOTHING}."
+_MAX_COMMAND = 240
+"""The longest command that is shown, in characters: a sentence quotes no longer word whole."""
 WAITING = "Stopping as soon as the paid release is saved; press Ctrl-C again to stop at once, which may lose it."
 
 
@@ -26,11 +29,9 @@ def sentence(arguments: Sequence[str] = ()) -> str:
 
     It tells what this process wrote to ledgers, as they know it; else what the job paid that the `arguments` resume.
     """
-    found = [_written(ledger) for ledger in dict.fromkeys(row.ledger for row in written)]
-    paid = [words for words, _ in found if words]
-    also = "".join(f"; {words}" for _, words in found if words)
+    paid, also = _asked()
     if paid:
-        return f"Interrupted: charged {_listed(paid)}{also}. privot ledger show lists what was paid."
+        return f"Interrupted: {paid}{also}. privot ledger show lists what was paid."
     if also:
         return f"{NOTHING_PAID.removesuffix('.')}{also}."
     return _resumed(arguments) or NOTHING_PAID
@@ -40,15 +41,40 @@ def charged(arguments: Sequence[str]) -> str:
     """What this process charged, and the command that goes on, as the end of another sentence; empty for nothing."""
     from privot.cli.parsing.recalled_options import COMMANDS
 
-    found = [_written(ledger) for ledger in dict.fromkeys(row.ledger for row in written)]
-    paid = [words for words, _ in found if words]
+    paid, _ = _asked()
     if not paid:
         return ""
     command = next((word for word in arguments if word in COMMANDS), None)
     out = _out(arguments)
     if command is None or out is None or not (out / "job.json").exists():
-        return f"; charged {_listed(paid)}, and privot ledger show lists what was paid"
-    return f"; charged {_listed(paid)}, and what is kept of it goes on with: {_again(command, out)}"
+        return f"; {paid}, and privot ledger show lists what was paid"
+    return f"; {paid}, and what is kept of it goes on with: {_again(command, out)}"
+
+
+@contextmanager
+def delivered(place: Path) -> Iterator[None]:
+    """Within, what was paid for is at `place`: an interrupt or a full disk says that and what was paid.
+
+    A reader of the output that goes away is no failure: nothing is lost.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except KeyboardInterrupt:
+        raise StoppedError(f"Interrupted: {_asked()[0] or _NOTHING}, and what was paid for is in {place}.") from None
+    except OSError as error:
+        raise DataError(
+            f"Standard output cannot be written ({error.strerror or error}): {_asked()[0] or _NOTHING}, and what was "
+            f"paid for is in {place}."
+        ) from None
+
+
+def _asked() -> tuple[str, str]:
+    """What this process charged by the word of its ledgers, and what else it did to them; empty where it did not."""
+    found = [_written(ledger) for ledger in dict.fromkeys(row.ledger for row in written)]
+    paid = [words for words, _ in found if words]
+    return f"charged {_listed(paid)}" if paid else "", "".join(f"; {words}" for _, words in found if words)
 
 
 def _written(ledger: str) -> tuple[str, str]:
@@ -106,7 +132,9 @@ def _out(arguments: Sequence[str]) -> Path | None:
 
 
 def _again(command: str, folder: Path) -> str:
-    return f"privot {command} --resume --out {shlex.quote(str(folder))}"
+    """The command that goes on with the job in a folder; in words where a line cut short would name another folder."""
+    line = command_line(["privot", command, "--resume", "--out", str(folder)])
+    return line if len(line) <= _MAX_COMMAND else "the same command and --resume"
 
 
 @contextmanager

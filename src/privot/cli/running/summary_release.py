@@ -101,6 +101,7 @@ def _release(
     show: Show,
 ) -> None:
     """Release and show, paid by the ledger at `place`; None where the data belong to nobody."""
+    from privot.cli.printing.interrupts import delivered
     from privot.cli.printing.printed_answer import in_one_piece
     from privot.jobs.release_once import delivering, release_marked
     from privot.opening.limits import max_unpacked
@@ -115,10 +116,10 @@ def _release(
     mechanism.event(trial.facts)
     if place is None:
         # the data is public: there is nobody whose budget could be spent
-        made = trial.release(mechanism, purpose=purpose)
+        free = trial.release(mechanism, purpose=purpose)
         if o.out is not None:
-            made.save(o.out)
-        return show(SummaryAnswer(made, codec))
+            free.save(o.out)
+        return show(SummaryAnswer(free, codec))
     # partitions lie beside no ledger, so their first release names a new one
     partitioned = "y" not in held
     with ledgers.paying_ledger(o.data, o.ledger, Path(o.data), may_be_new=partitioned) as (book, own):
@@ -132,17 +133,20 @@ def _release(
         name = _fingerprint(book, held)
         asked = [name, vault.facts.identity(), delta, mechanism.identity().hex()]
         path = ledgers.kept_place(book, asked)
-        with (
-            delivering(path, dict, pay, charged=vault.charges, what="release", most=max_unpacked()) as kept,
-            in_one_piece(),
-        ):
+        with delivering(path, dict, pay, charged=vault.charges, what="release", most=max_unpacked()) as kept:
             release = Release.load(path, inside=path.parent)
             budget, spent = book.budget(name), book.spent(name)
             assert budget is not None
             assert spent is not None
-            show(SummaryAnswer(release, codec, book.path, budget.epsilon, spent.epsilon(), kept.before))
+            made = SummaryAnswer(release, codec, book.path, budget.epsilon, spent.epsilon(), kept.before)
             if o.out is not None:
                 kept.put(o.out, release.save)
+            else:
+                with in_one_piece():
+                    show(made)
+        if o.out is not None:
+            with delivered(o.out):
+                show(made)
 
 
 def _held(o: SummaryOptions, codec: TableCodec | None) -> dict[str, Any]:

@@ -8,11 +8,11 @@ which exists only while evaluation.json does.
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from privot.common.visible import command_line
 from privot.errors import DataError
 from privot.guarantee import Guarantee
 from privot.jobs.released_files import read_json, write_bytes
@@ -293,7 +293,7 @@ def _command(guarantee: Guarantee, params: Mapping[str, Any], learned: Mapping[s
         words += ["--unit", guarantee.unit.name, "--per-unit", str(guarantee.unit.rows)]
     for name, value in (params.get("options") or {}).items():
         words += ["--set", f"{name}={value}"]
-    return clean(shlex.join([*words, "--out", "DIR"]), 2000)
+    return clean(command_line([*words, "--out", "DIR"]), 2000)
 
 
 def _encoder_words(name: str, given: Any) -> list[str]:

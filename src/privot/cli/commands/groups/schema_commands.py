@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ import typer
 
 from privot.cli.parsing.options import AsJson
 from privot.cli.printing.printed_answer import print_json
+from privot.common.visible import command_line
 
 if TYPE_CHECKING:
     from privot.tables import Schema
@@ -61,7 +61,7 @@ def dictionary(
         '  may be missing         "missing": true beside the above\n'
         '  an identifier, a text  {"use": "drop"}: nobody reads it, and what comes out is without it\n'
         '  whose a row is         {"use": "unit"}: to be given as --unit, which protects all rows of one together\n'
-        f"Then: privot schema propose --dictionary {out} --out schema.json"
+        "Then: " + command_line(["privot", "schema", "propose", "--dictionary", str(out), "--out", "schema.json"])
     )
 
 
@@ -142,7 +142,7 @@ def propose(
             'them: "categories": [0, 1].'
         )
     if unit is not None:
-        typer.echo(f"Everything of one {unit} is protected together with --unit {shlex.quote(unit)}.")
+        typer.echo(f"Everything of one {unit} is protected together with --unit {command_line([unit])}.")
 
 
 def _write_public(path: Path, text: str) -> None:

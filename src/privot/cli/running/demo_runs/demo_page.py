@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from privot.common.visible import command_line
+
 if TYPE_CHECKING:
     from privot.audit.attacks.membership import Membership
     from privot.audit.findings import Findings
@@ -124,18 +126,22 @@ def _sections(answer: DemoAnswer) -> list[Section]:
 
 def _commands(answer: DemoAnswer) -> str:
     """Commands that do what the demonstration did, and that read on."""
-    out, table, digits = answer.out, answer.table["guarantee"], answer.digits["guarantee"]
-    terms = "--delta {delta:g} --adjacency add-remove"
+    table, digits = answer.table["guarantee"], answer.digits["guarantee"]
+
+    def at(name: str) -> str:
+        return command_line([f"{answer.out}/{name}"])
+
+    def terms(guarantee: Guarantee) -> str:
+        return f"--epsilon {guarantee.epsilon():.2g} --delta {guarantee.at_delta:g} --adjacency add-remove"
+
     return "\n".join(
         (
-            f"privot synth {out}/north.csv --schema {out}/schema.json --epsilon {table.epsilon():.2g} "
-            + terms.format(delta=table.at_delta)
-            + " --out my-table --ledger my.ledger",
-            f"privot evaluate my-table --test {out}/registry.csv --public-test",
-            f"privot synth {out}/digits.npz --classes 10 --shape 8,8 --range 0,1 --epsilon {digits.epsilon():.2g} "
-            + terms.format(delta=digits.at_delta)
-            + " --out my-digits --ledger my-digits.ledger",
+            f"privot synth {at('north.csv')} --schema {at('schema.json')} {terms(table)} "
+            "--out my-table --ledger my.ledger",
+            f"privot evaluate my-table --test {at('registry.csv')} --public-test",
+            f"privot synth {at('digits.npz')} --classes 10 --shape 8,8 --range 0,1 {terms(digits)} "
+            "--out my-digits --ledger my-digits.ledger",
             "privot audit my-digits",
-            f"privot ledger show {out}/north.csv.ledger",
+            f"privot ledger show {at('north.csv.ledger')}",
         )
     )
