@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from secure_sums import JOB, NoNoise, Room
 
 from privot.errors import DataError, PrivotError, UsageError
-from privot.federation.secure_sum.masking import MaskKey, add_words
+from privot.federation.secure_sum import round_memory
+from privot.federation.secure_sum.masking import MaskKey, _secret, add_words
 from privot.federation.secure_sum.round_memory import RoundMemory
-from privot.federation.secure_sum.rounds import ANSWER, OFFER, Attempt, Question, add_up, read_offers
+from privot.federation.secure_sum.rounds import ANSWER, OFFER, Attempt, Question, add_up, read_offers, transcript_of
 from privot.federation.wire.messages import decode_any, encode
 from privot.federation.wire.signing import open_sealed, public_name, seal
 from privot.noise import SystemNoise
@@ -130,6 +133,13 @@ def test_the_share_of_the_smallest_noise_is_within_the_proof() -> None:
         assert share_sigma(sigma, MOST_PARTIES, 1) / counting_grid(sigma) >= 2.0**15
 
 
+def test_the_shares_outside_a_collusion_add_up_to_sigma_and_rounding_takes_nothing() -> None:
+    dice = np.random.default_rng(7)
+    for sigma, outside in zip(dice.uniform(1.0, 2.0, 3000), dice.integers(1, MOST_PARTIES, 3000), strict=True):
+        share = Fraction(share_sigma(float(sigma), MOST_PARTIES, MOST_PARTIES - int(outside)))
+        assert 1 <= share**2 * int(outside) / Fraction(float(sigma)) ** 2 < 1 + Fraction(1, 2**49)
+
+
 def test_no_sum_wraps_whatever_the_parties_hold(tmp_path: Path) -> None:
     room = Room(tmp_path, 3)
     largest = np.full(3, 2**62, dtype=np.int64)
@@ -163,6 +173,32 @@ def test_a_memory_serves_one_release_one_question_a_round_and_one_set_of_commitm
         RoundMemory(tmp_path / "a", "ef" * 32).bind("release")
 
 
+def test_a_closed_memory_answers_nothing(tmp_path: Path) -> None:
+    # the folder may be another process's by then
+    memory = RoundMemory(tmp_path / "a", JOB)
+    memory.answer(0, "question")
+    memory.close()
+    with pytest.raises(UsageError, match="closed"):
+        memory.answer(0, "question")
+    assert not list((tmp_path / "a").glob("round-1*"))
+
+
+def test_what_a_killed_process_left_is_on_disk_before_it_is_relied_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = RoundMemory(tmp_path / "a", JOB)
+    memory.answer(0, "question")
+    memory.close()
+    synced: list[Path] = []
+    monkeypatch.setattr(round_memory, "sync", synced.append)
+    # a process that was killed after it gave the files their names, and before those were on disk
+    memory = RoundMemory(tmp_path / "a", JOB)
+    assert synced == [tmp_path / "a"]
+    memory.answer(0, "question")
+    memory.close()
+    assert synced == [tmp_path / "a"] * 2
+
+
 def test_a_lost_salt_ends_the_job(tmp_path: Path) -> None:
     memory = RoundMemory(tmp_path / "a", JOB)
     memory.answer(0, "question")
@@ -176,6 +212,8 @@ def test_a_lost_salt_ends_the_job(tmp_path: Path) -> None:
 
 
 def test_files_of_a_party_are_readable_by_their_owner_only(tmp_path: Path) -> None:
+    # also in a folder that was made by somebody less careful
+    (tmp_path / "a").mkdir(mode=0o755)
     memory = RoundMemory(tmp_path / "a", JOB)
     memory.answer(0, "question")
     assert (tmp_path / "a").stat().st_mode & 0o077 == 0
@@ -253,6 +291,39 @@ def test_a_sum_that_misses_a_party_is_refused_and_says_nothing(tmp_path: Path) -
         attempts(room)[0][0].answer(offers[:2], np.zeros(5, dtype=np.uint64))
     with pytest.raises(DataError, match="answered twice"):
         add_up(room.job, ASKED, offers, [answers[0], answers[0], answers[1]], room.coordinator)
+
+
+def stream_of(secret: bytes, count: int) -> bytes:
+    """The mask under the key of a pair."""
+    return Cipher(algorithms.ChaCha20(secret, bytes(16)), mode=None).encryptor().update(bytes(8 * count))
+
+
+def test_a_coordinator_and_a_party_get_no_sum_of_the_others_by_showing_them_different_keys(tmp_path: Path) -> None:
+    # the third party and the coordinator pool what they know: its mask keys, all offers, all answers
+    room, held = Room(tmp_path), [words(1).view(np.uint64), words(2).view(np.uint64)]
+    names = [public_name(key) for key in room.keys]
+
+    def pooled(different: bool) -> np.ndarray:
+        """The sum of what the honest parties send, without the masks that the third party knows."""
+        made, offers = attempts(room)
+        another = Attempt(room.job, ASKED, room.keys[2], COMMITTED)
+        left = []
+        for place, bad in enumerate((made[2], another if different else made[2])):
+            shown = [*offers[:2], offers[2] if bad is made[2] else another.offer()]
+            offered = read_offers(room.job, ASKED, shown)
+            transcript, key = transcript_of(room.job, ASKED, offered), bad._mask._key
+            assert key is not None
+            secret = _secret(
+                key, (names[2], offered[names[2]].key), (names[place], offered[names[place]].key), transcript
+            )
+            pad = np.frombuffer(stream_of(secret, ASKED.count), dtype="<u8")
+            answer = sent(made[place].answer(shown, held[place]))
+            left.append(answer - pad if names[place] < names[2] else answer + pad)
+        return left[0] + left[1]
+
+    # what they get from a run without tricks: the sum of the honest parties, which their noise hides
+    np.testing.assert_array_equal(pooled(different=False), held[0] + held[1])
+    assert not np.isin(pooled(different=True), held[0] + held[1]).any()
 
 
 def test_a_coordinator_cannot_fill_the_room_with_keys_of_its_own(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from partition_samples import SCHEMA, arrow_table, exact, people, silent, table_
 from secure_sums import Room
 
 from privot import Ledger, Vault
-from privot.errors import BudgetError, ConvergenceError, PrivotError, UnprovenError, UsageError
+from privot.errors import BudgetError, ConvergenceError, DataError, PrivotError, UnprovenError, UsageError
 from privot.federation.secure_sum.local_sums import LocalSums
 from privot.federation.secure_sum.party import SumParty
 from privot.federation.secure_sum.round_memory import RoundMemory
@@ -145,11 +145,44 @@ def test_each_party_pays_once_however_often_the_job_is_run(tmp_path: Path) -> No
         assert one.guarantee.standing.name == "PROVEN"
         assert any("at most 1 pools" in text for text in one.guarantee.assumptions)
         assert any("with each of them" in text for text in one.guarantee.assumptions)
+        # a party's salt stays in its folder, so that it can take part again
+        assert not any("destroyed" in text for text in one.guarantee.assumptions)
     assert charged(books) == [1] * 3
     # other parties, or more of them who may collude, are another job
     other = Room(tmp_path / "other", collusion=2)
     together(other, real_vaults(tmp_path)[0], Mean("age", **COST))
     assert charged(books) == [2] * 3
+
+
+def test_every_party_has_paid_before_it_sends_anything(tmp_path: Path) -> None:
+    vaults, books = real_vaults(tmp_path)
+    found: list[int] = []
+
+    class Watching(LocalSums):
+        def offers(self, question: Question, offer: bytes) -> Any:
+            if question.number == 0:
+                found.append(sum(charged(books)))
+            return super().offers(question, offer)
+
+    together(Room(tmp_path), vaults, Count(**COST), Watching)
+    # who comes first has paid, the second finds two charges at least, and so on
+    assert all(paid >= place for place, paid in enumerate(sorted(found), 1))
+
+
+@pytest.mark.parametrize("book", [True, False])
+def test_no_frame_of_a_refused_party_holds_what_its_noise_follows_from(tmp_path: Path, book: bool) -> None:
+    room = Room(tmp_path)
+    vault = real_vaults(tmp_path)[0][0] if book else table_vault(people(30), noise=SystemNoise())
+    memory = RoundMemory(tmp_path / "alone", room.job.digest())
+    memory.bind("another release")
+    party = SumParty(room.job, room.keys[0], memory, LocalSums(room.job, room.coordinator, patience=0.1))
+    budget = vault._Vault__budget  # type: ignore[attr-defined]
+    secret = budget.secret_of(party.salt)
+    with pytest.raises(DataError, match="another release") as raised:
+        vault.release_shared(Count(**COST), party, purpose="together")
+    frames = [frame.frame.f_locals for frame in raised.traceback]
+    assert len(frames) > 3
+    assert not [name for held in frames for name, value in held.items() if value == secret and held is not frames[0]]
 
 
 def test_a_party_that_lost_its_noise_gets_no_sum_of_the_others_under_another(tmp_path: Path) -> None:
@@ -236,6 +269,9 @@ def test_what_is_asked_of_the_records_is_bound_before_the_question() -> None:
     class Bound:
         about = staticmethod(bound.append)
 
+    class Unsaid:
+        """A summand of which nobody can tell what it adds."""
+
     seen = SharedRecords(Records(), Bound())  # type: ignore[arg-type]
     axes = (Axis(0, 2), Axis(1, 3))
     for summand in (CellCounts(axes, ((0,),)), CellCounts(axes, ((1,),)), CellCounts(axes[::-1], ((0,),))):
@@ -243,6 +279,9 @@ def test_what_is_asked_of_the_records_is_bound_before_the_question() -> None:
     assert len(set(bound)) == 3
     with pytest.raises(UsageError, match="sums alone"):
         seen.rows()
+    with pytest.raises(UsageError, match="does not say what it sums"):
+        seen.sums(Unsaid())  # type: ignore[arg-type]
+    assert len(bound) == 3
 
 
 def test_parties_whose_processors_make_other_groups_find_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ from numpy.typing import NDArray
 from privot.errors import UsageError
 from privot.guarantee import Standing
 from privot.noise.kept_noise import KeptNoise
-from privot.noise.noise_source import KeyedNoise, NoiseSource
+from privot.noise.noise_source import KeyedNoise, NoiseSource, SystemNoise
 
 COUNT_BITS = 20
 """The grid of counts is σ·2⁻²⁰ or a little finer, and at most 1 (`privot.noise.noisy_counts`)."""
@@ -89,8 +89,8 @@ def share_sigma(sigma: float, parties: int, collusion: int) -> float:
     2.0
     """
     check_shares(parties, collusion)
-    # upwards, so that rounding takes nothing from the sum
-    return math.nextafter(sigma / math.sqrt(parties - collusion), math.inf)
+    # upwards by more than the rounding of root, quotient and product takes: half a unit in the last place each
+    return sigma / math.sqrt(parties - collusion) * (1.0 + 2.0**-51)
 
 
 def agree(noise: NoiseSource, asked: object) -> None:
@@ -131,8 +131,11 @@ class SharedNoise(KeyedNoise):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What a guarantee that rests on this noise takes for granted, in words."""
+        kept = isinstance(self._own, KeptNoise)
+        own = SystemNoise().assumptions if kept else self._own.assumptions
         return (
-            *self._own.assumptions,
+            *own,
+            *(["what lets a party make its share of the noise again stays with that party"] if kept else []),
             f"of the {self._parties} parties at most {self._collusion} "
             f"{'pools' if self._collusion == 1 else 'pool'} what they know with the coordinator, the keys that every "
             "party pinned belong to different parties who add their share of the noise, and masks made by X25519, HKDF "

@@ -8,6 +8,7 @@ would cost more than it counts.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,7 @@ class MemoryBudget:
             terms |= {"unit": unit, "grouping": _UNNAMED}
         self._rows: list[Row] = []
         self._add(BUDGET, canonical(terms), "this vault")
-        self.secret = os.urandom(32)
+        self._secret = os.urandom(32)
         self._seeds: set[int] = set()
         self._process = os.getpid()
 
@@ -87,6 +88,10 @@ class MemoryBudget:
         budget = budget_of(self._rows, _UNNAMED)
         assert budget is not None
         return filter_of(self._rows, budget).left
+
+    def secret_of(self, salt: bytes) -> bytes:
+        """32 bytes that follow from `salt` and from a secret of this budget, which goes with it."""
+        return hmac.digest(self._secret, b"privot shared release" + salt, hashlib.sha256)
 
     @property
     def identity(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from typing import NoReturn, Protocol
 
 import numpy as np
@@ -12,6 +14,7 @@ from privot.errors import PrivotError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.mechanism import Facts, Identified, Mechanism, Records, name_of
 from privot.noise import NoiseSource
+from privot.noise.kept_noise import KeptNoise, mark_of
 from privot.noise.shared_noise import SharedNoise
 from privot.partitions.kept_sums import described
 
@@ -50,6 +53,14 @@ def asked_of_all(mechanism: Identified, facts: Facts, standing: Standing) -> byt
     return b"\n".join([*(text.encode() for text in held), columns, mechanism.identity()])
 
 
+def derived(secret: bytes, named: bytes) -> tuple[bytes, KeptNoise, str]:
+    """(what a party commits to, its noise, the mark of its charge), all of them following from a `secret`.
+
+    They are made here and nowhere else, so that no frame through which an error may pass holds the secret.
+    """
+    return hmac.digest(secret, named, hashlib.sha256), KeptNoise(secret, named), mark_of(secret, named)
+
+
 def check_shareable(mechanism: Mechanism, facts: Facts) -> None:
     """Refuse, before anything is paid, a release that many parties cannot make together."""
     if not mechanism.needs.whole_sums or mechanism.steps != 1 or hasattr(mechanism, "begin"):
@@ -83,7 +94,10 @@ class SharedRecords:
 
     def sums(self, summand: BlockSum) -> Totals:
         """This party's sums, without noise."""
-        self.__party.about(described(summand) or type(summand).__name__.encode())
+        said = described(summand)
+        if said is None:
+            raise UsageError(f"{type(summand).__name__} does not say what it sums, so many parties cannot agree on it.")
+        self.__party.about(said)
         return self.__records.sums(summand)
 
     @property

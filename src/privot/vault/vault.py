@@ -9,7 +9,6 @@ happened cannot be undone.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -37,7 +36,7 @@ from privot.mechanisms.mechanism import (
 )
 from privot.mechanisms.summaries.array_columns import checked_columns
 from privot.noise import NoiseSource, SystemNoise
-from privot.noise.kept_noise import KeptNoise, mark_of
+from privot.noise.kept_noise import KeptNoise
 from privot.partitions.engines.engine import arithmetic_mark
 from privot.partitions.source import PartitionedSource
 from privot.release import Release, Value
@@ -45,7 +44,7 @@ from privot.vault.array_records import _Records
 from privot.vault.budget import LedgerBudget, MemoryBudget, expect_ledger, owner_key
 from privot.vault.partitioned_records import PartitionedRecords, one_place
 from privot.vault.release_steps import check_purpose, check_standing, is_identified, kept_noise, priced, run_paid
-from privot.vault.shared_records import Party, SharedRecords, asked_of_all, check_shareable
+from privot.vault.shared_records import Party, SharedRecords, asked_of_all, check_shareable, derived
 from privot.vault.stream import Stream
 from privot.vault.vault_arguments import check_clip, checked_budget, checked_classes, protected_unit, stated_kind
 from privot.vault.vault_openers import VaultOpeners
@@ -418,13 +417,10 @@ class Vault(VaultOpeners):
             # for tests: it cannot be made again, so another run is another release
             return party.begin(asked, os.urandom(SALT_BYTES), self.__noise), None
         named = f"{party.job}\n{arithmetic_mark(('scipy',), False)}\n".encode() + asked + b"\n"
-        if not isinstance(budget, LedgerBudget):
-            secret = hmac.digest(budget.secret, b"privot shared release" + party.salt, hashlib.sha256)
-            return party.begin(asked, hmac.digest(secret, named, hashlib.sha256), KeptNoise(secret, named)), None
-        secret = budget.secret_of(party.salt)
-        named += budget.data.encode() + hashlib.sha256(self.__records.exact_digest(budget.row_key)).digest()
-        noise = party.begin(asked, hmac.digest(secret, named, hashlib.sha256), KeptNoise(secret, named))
-        return noise, mark_of(secret, named)
+        if isinstance(budget, LedgerBudget):
+            named += budget.data.encode() + hashlib.sha256(self.__records.exact_digest(budget.row_key)).digest()
+        committed, noise, mark = derived(budget.secret_of(party.salt), named)
+        return party.begin(asked, committed, noise), mark if isinstance(budget, LedgerBudget) else None
 
     def secret_of(self, salt: bytes) -> bytes:
         """A secret for `release_once` that only this `salt` and the ledger's key together give.

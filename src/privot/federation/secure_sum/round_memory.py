@@ -22,8 +22,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from privot.common.files import lock_folder, sync, write_whole
-from privot.errors import DataError
+from privot.common.files import lock_folder, private_folder, sync, write_whole
+from privot.errors import DataError, UsageError
 from privot.opening import parse_json, read_bytes
 
 SALT_BYTES = 32
@@ -42,7 +42,7 @@ class RoundMemory:
 
     def __init__(self, folder: Path, job: str) -> None:
         self.folder, self.job = folder, job
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(folder)
         self._lock: int | None = lock_folder(folder, "party of the job")
         try:
             self.salt = self._kept_salt()
@@ -56,7 +56,8 @@ class RoundMemory:
             if any(held.suffix == ".json" for held in self.folder.iterdir()):
                 raise DataError(f"{self.folder} holds rounds and no salt, so its noise is lost: end this job.")
             write_whole(path, secrets.token_bytes(SALT_BYTES), mode=0o600)
-            sync(self.folder)
+        # also where an earlier process wrote it, which may have been killed before its name was on disk
+        sync(self.folder)
         salt = read_bytes(path, most=SALT_BYTES, inside=self.folder)
         if len(salt) != SALT_BYTES:
             raise DataError(f"{path} is damaged: end this job.")
@@ -75,16 +76,19 @@ class RoundMemory:
         self._same(_COMMITMENTS, dict(commitments), "parties who now bring other noise or other records")
 
     def close(self) -> None:
-        """Let other processes have the folder."""
+        """Let other processes have the folder; from here on this memory refuses everything."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def _same(self, name: str, fields: Mapping[str, Any], what: str) -> None:
+        if self._lock is None:
+            raise UsageError("The memory of this party is closed, and another process may hold its folder.")
         path, about = self.folder / name, {"job": self.job, **fields}
-        # on disk before anything that rests on it is sent; who comes second finds what the first one wrote
+        # who comes second finds what the first one wrote
         with suppress(FileExistsError):
             write_whole(path, json.dumps(about).encode(), mode=0o600, fresh=True)
-            sync(self.folder)
+        # on disk before anything that rests on it is sent, whoever wrote it
+        sync(self.folder)
         if parse_json(read_bytes(path, most=_MOST, inside=self.folder), name) != about:
             raise DataError(f"This party took part for {what}, or in another job: end this job.")
