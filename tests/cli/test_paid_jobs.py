@@ -107,12 +107,23 @@ def test_a_killed_job_goes_on_with_one_charge_for_every_release(tmp_path: Path) 
         ({"signal": "SIGKILL", "code": -9, "code_again": 4, "err_again": "is lost"}, "it does not go on"),
         ({"again": ["synth", "--resume", "--out", "made", "--pay-again"]}, "it would be paid a second time"),
         ({"charged": 2}, "2 charges where 1 are due"),
+        ({"charged_then": 0}, "the moment was not reached: 0 charges"),
+        ({"signal": "SIGKILL", "code": -9, "kept_then": True}, "the moment was passed: 1 charges"),
         ({"missing": ["model.safetensors"]}, "it is done, and there is no model.safetensors"),
     ],
 )
 def test_what_is_wrong_about_a_kill_is_seen(changed: dict[str, object], said: str) -> None:
     # in a process of its own, because the killer loads much
-    found = {"name": "adapt", "signal": "SIGTERM", "code": 130, "charged_then": 1, "code_again": 0, "err_again": ""}
+    found = {
+        "name": "adapt",
+        "moment": "before the noise",
+        "kept_then": False,
+        "signal": "SIGTERM",
+        "code": 130,
+        "charged_then": 1,
+        "code_again": 0,
+        "err_again": "",
+    }
     found |= {"err": "privot: Interrupted: charged once; the release is saved.", "charged": 1}
     found |= {"again": ["adapt", "--resume", "--out", "made"], "missing": []}
     code = (
