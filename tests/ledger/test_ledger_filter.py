@@ -155,6 +155,7 @@ def test_an_analyst_who_stays_with_gaussians_gets_all_of_the_budget() -> None:
     assert reached(gaussian_of(0.1), [only]) == pytest.approx(DELTA, rel=5e-3)
 
 
+@pytest.mark.gate(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("first", [gaussian_of(0.08), sampled(0.01, 2.0, 300), laplace_of(0.05)], ids=str)
 def test_an_analyst_of_three_steps_and_kinds(first: Event) -> None:
@@ -187,6 +188,7 @@ def test_lost_mass_and_shift_may_not_be_traded_after_the_fact() -> None:
     assert spent.with_next(laplace_of(1.0), Counted(0.0, 1e-9)) < EPSILON
 
 
+@pytest.mark.gate(2)
 @pytest.mark.parametrize(
     ("event", "lost"),
     [(sampled(0.02, 1.0, 400), 1e-6), (sampled(0.3, 3.0, 20), 1e-7), (laplace_of(0.7), 0.0), (laplace_of(2.0), 1e-4)],
@@ -278,6 +280,29 @@ def test_a_budget_in_memory_refuses_in_the_words_of_a_ledger(ledger: Ledger, dat
         # the label of the data set, and the number and moment of the charge, are each budget's own
         said.append(re.sub(r"data set '[^']*'|entry \d+|of \d{4}-\S+", "", str(refused.value)))
     assert said[0] == said[1]
+
+
+def test_the_first_charge_in_memory_is_counted_when_a_second_comes(
+    ledger: Ledger, data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, first, second = MemoryBudget(EPSILON, DELTA, ADD, None), sampled(0.013, 2.0, 30), laplace_of(0.05)
+
+    def counts(self: PrivacyFilter, event: Event) -> Counted:
+        raise AssertionError(event)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivacyFilter, "count", counts)
+        kept.check(first, "first")
+        kept.charge(first, "first (job 0123456789abcdef)", None)
+        with pytest.raises(AssertionError):
+            kept.check(second, "second")
+    ledger.charge(data, first, "first (job 0123456789abcdef)")
+    for event in (second, first):
+        ledger.charge(data, event, "more (job 0123456789abcdef)")
+        kept.charge(event, "more (job 0123456789abcdef)", None)
+        assert kept.remaining() == ledger.remaining(data) < EPSILON
+    of_memory, of_ledger = (filter_of(rows, budgets_of(rows)[0]) for rows in (kept._rows, ledger._snapshot()))
+    assert (of_memory.events, of_memory.counted) == (of_ledger.events, of_ledger.counted)
 
 
 def test_a_job_that_cannot_be_finished_reserves_nothing(ledger: Ledger, data: str) -> None:

@@ -89,8 +89,9 @@ def reservations_of(rows: list[Row], fingerprint: str | None) -> list[Row]:
 def filter_of(rows: list[Row], budget: Budget) -> PrivacyFilter:
     """The budget as a filter, with everything that was charged or reserved, in that order.
 
-    Rows of versions before the filter say nothing of it and are counted now. Equal charges that carry the mark of one
-    job are counted as its blocks, in one event: their number was written down with the job before the first.
+    Rows of versions before the filter say nothing of it and are counted now, as is the first charge in memory. Equal
+    ones that carry the mark of one job are counted as its blocks, in one event: their number was written down with the
+    job before the first.
     """
     events: list[Event] = []
     counted: list[Counted] = []
@@ -161,10 +162,13 @@ class Offer(NamedTuple):
     """The charges and reservations that took of the budget so far."""
     due: Event | None
     """What the budget would be asked for; None where everything is reserved already."""
-    counted: Counted | None
-    """What `due` takes of the budget."""
     total: float
     """The ε that a budget would need to accept it."""
+
+    @property
+    def counted(self) -> Counted | None:
+        """What `due` takes of the filter: seconds where it is no Gaussian, and the first one is accepted without it."""
+        return None if self.due is None else self.filter.count(self.due)
 
     @property
     def fits(self) -> bool:
@@ -196,9 +200,8 @@ def offered(rows: list[Row], fingerprint: str, event: Event, purpose: str, draws
     reservations: list[Entry] = [as_reservation(row) for row in reservations_of(rows, fingerprint)]
     entries = reservations + [entry for entry in entries_of(charges_of(rows, fingerprint)) if not entry.reserved]
     if due is None:
-        return Offer(budget, taken, entries, None, None, taken.total)
-    counted = taken.count(due)
-    return Offer(budget, taken, entries, due, counted, taken.with_next(due, counted))
+        return Offer(budget, taken, entries, None, taken.total)
+    return Offer(budget, taken, entries, due, taken.with_next(due))
 
 
 def spent_of(rows: list[Row], budget: Budget, mark: str = "") -> Guarantee | None:

@@ -23,7 +23,7 @@ from privot.data.record_digest import owned_digest, records_digest
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
 from privot.kinds.related_records import RelatedTables
-from privot.ledger.ledger_rows import BUDGET, CHARGE, RESERVE, Row, canonical, charge_body, charged, now
+from privot.ledger.ledger_rows import BUDGET, CHARGE, RESERVE, Row, canonical, charge_body, charged, event_text, now
 from privot.ledger.refusal import refusal
 from privot.ledger.tally import Draws, MarkedCharges, Offer, budget_of, filter_of, offered
 from privot.partitions.source import PartitionedSource
@@ -64,7 +64,9 @@ class MemoryBudget:
         if seed is not None and seed in self._seeds:
             raise _used(seed)
         offer = self._offered(event, purpose, Draws.WHOLE)
-        self._add(CHARGE, charge_body(event, offer.counted), purpose)
+        # what the first takes of the filter is found out when a second comes: seconds, and most vaults see one
+        first = not offer.filter.events and offer.due is not None
+        self._add(CHARGE, canonical(event_text(event)) if first else charge_body(event, offer.counted), purpose)
         if seed is not None:
             self._seeds.add(seed)
 
