@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +19,8 @@ from privot.accounting.events import Renyi, Unbounded
 from privot.audit import EmbeddingAttack, SketchAttack
 from privot.common.declared import declared
 from privot.errors import PrivotError, UsageError
-from privot.mechanisms import Facts
+from privot.evaluation import frechet_distance
+from privot.mechanisms import Facts, MeanEmbedding, SketchDesign
 
 pytest.importorskip("torch")
 PACKAGES = (
@@ -28,12 +30,6 @@ PACKAGES = (
 WRONG: dict[str, Any] = {
     "None": None, "text": "x", "number": 3, "list": [1, 2], "array": np.zeros((3, 2)), "object": object(),
 }  # fmt: skip
-BELOW = {
-    # what only a person who writes mechanisms, sketches or networks of their own makes by hand
-    "MeanEmbedding", "SketchDesign", "SketchDesign.around", "SketchDesign.box", "SketchDesign.plain",
-    "AdaptationConfig", "Sketch", "frechet_distance",
-}  # fmt: skip
-"""Public names that may let another error through."""
 
 
 def callables() -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -54,7 +50,7 @@ def callables() -> Iterator[tuple[str, Callable[..., Any]]]:
                     yield f"{name}.{other}", getattr(found, other)
 
 
-FOUND = {name: call for name, call in callables() if name not in BELOW}
+FOUND = dict(callables())
 
 
 @pytest.mark.parametrize("name", sorted(FOUND))
@@ -122,6 +118,70 @@ def test_a_refusal_names_the_parameter_what_it_takes_and_what_it_got() -> None:
     with pytest.raises(UsageError, match=r"^graph must be a Graph, got 1\.$"):
         declared(graph="not_imported:Graph")(lambda graph: graph)(1)
     assert call.__name__ == "call"
+
+
+DESIGN = SketchDesign.around(np.random.default_rng(5).normal(size=(40, 3)), prototypes=4)
+PARTS = (
+    "dim", "radius", "centre", "basis", "prototypes", "knots", "weights", "directions", "unmatched", "rank", "classes",
+)  # fmt: skip
+WRONG_PARTS = {
+    **WRONG, "texts": ["a", "b"], "ragged": [[1.0], [1.0, 2.0]], "infinite": np.full((3, 2), np.inf),
+    "empty": {}, "other numbers": np.zeros(5), "true": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG_PARTS.values(), ids=WRONG_PARTS)
+@pytest.mark.parametrize("name", PARTS)
+def test_each_part_of_a_design_is_refused_by_itself(name: str, wrong: Any) -> None:
+    number = type(wrong) is int and name in ("dim", "radius", "directions", "rank", "classes")
+    if number or (name == "basis" and wrong is WRONG["array"]):
+        replace(DESIGN, **{name: wrong})  # what can be meant
+        return
+    with pytest.raises(PrivotError, match=r"^[^\n]*[.)…]$"):
+        replace(DESIGN, **{name: wrong})
+
+
+@pytest.mark.parametrize("name", ["features", "common", "count_weight", "common_share", "sigma", "device"])
+@pytest.mark.parametrize("wrong", ["x", [1, 2], np.zeros((3, 2)), object()], ids=["text", "list", "array", "object"])
+def test_each_parameter_of_an_embedding_is_refused_by_itself(name: str, wrong: Any) -> None:
+    class Halves:
+        dim = size = 2
+
+        def features(self, x: Any) -> Any:
+            return x / 2
+
+    if name == "device" and isinstance(wrong, str):
+        return  # which devices there are is asked when one is used
+    given: dict[str, Any] = {"features": Halves(), "sigma": 4.0, "common": Halves(), "common_share": 0.5}
+    with pytest.raises(UsageError, match=r"^[^\n]*[.)…]$"):
+        MeanEmbedding(**given | {name: wrong})
+
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("wrong", [np.zeros(3), np.zeros((3, 3)), np.zeros((2, 3)), [[[1.0]]], "x", None])
+def test_gaussians_of_other_sizes_have_no_distance(place: int, wrong: Any) -> None:
+    given: list[Any] = [np.zeros(2), np.eye(2), np.zeros(2), np.eye(2)]
+    given[place] = wrong
+    with pytest.raises(UsageError, match=r"^[^\n]*[.]$"):
+        frechet_distance(*given)
+
+
+def test_a_class_is_checked_when_it_is_made_and_no_refusal_quotes_an_array() -> None:
+    @declared(size="whole number", share="number")
+    @dataclass(frozen=True)
+    class Sized:
+        size: int
+        share: float = 0.5
+
+    assert Sized(np.int64(2)) == Sized(2, share=0.5)  # type: ignore[arg-type]
+    assert replace(Sized(2), share=np.float32(1)).share == 1.0
+    assert list(inspect.signature(Sized).parameters) == ["size", "share"]
+    for wrong in (2.5, True, "2"):
+        with pytest.raises(UsageError, match=r"^size must be a whole number, got (2\.5|True|'2')\.$"):
+            Sized(wrong)  # type: ignore[arg-type]
+    # what is given in the wrong place may be records
+    with pytest.raises(UsageError, match=r"^share must be a number, got ndarray of shape \(1, 2\)\.$"):
+        Sized(1, np.array([[0.123, 4.5]]))  # type: ignore[arg-type]
 
 
 def test_an_adjacency_may_be_a_word_wherever_one_is_stated() -> None:

@@ -120,7 +120,9 @@ def said_by(file: object) -> Iterator[None]:
 
 
 def brief(value: object) -> str:
-    """`value` on one short line, for an error message."""
+    """`value` on one short line, for an error message; of an array or a DataFrame, which may be records, its shape."""
+    if getattr(value, "shape", ()) and not isinstance(value, type):
+        return f"{type(value).__name__} of shape {tuple(value.shape)}"  # type: ignore[attr-defined]
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # an integer with thousands of digits

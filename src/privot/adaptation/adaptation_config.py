@@ -8,6 +8,7 @@ from typing import Any
 
 from privot.accounting.events import Frame
 from privot.common import arguments
+from privot.common.declared import declared
 from privot.errors import DataError, UsageError, brief
 
 METHODS = ("stand-in", "embedding", "sliced", "dp-dann", "published", "source")
@@ -15,6 +16,7 @@ METHODS = ("stand-in", "embedding", "sliced", "dp-dann", "published", "source")
 UNPROVEN = ("published",)
 
 
+@declared(method="word", network="word")
 @dataclass(frozen=True)
 class AdaptationConfig:
     """How to train, and which releases to pay for.

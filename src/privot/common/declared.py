@@ -12,12 +12,12 @@ import sys
 from abc import ABC
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from numbers import Integral, Real
+from typing import Any, TypeVar
 
 from privot.errors import UsageError, brief
 
-Given = ParamSpec("Given")
-Answer = TypeVar("Answer")
+Declared = TypeVar("Declared", bound=Callable[..., Any])
 
 
 class _Array(ABC):  # noqa: B024 (what has a shape is one)
@@ -26,6 +26,30 @@ class _Array(ABC):  # noqa: B024 (what has a shape is one)
     @classmethod
     def __subclasshook__(cls, other: type) -> bool:
         return hasattr(other, "shape") and hasattr(other, "dtype")
+
+
+class _Number(ABC):  # noqa: B024 (a register of classes)
+    """A real number, of Python or of NumPy; True and False are none."""
+
+    @classmethod
+    def __subclasshook__(cls, other: type) -> bool:
+        return issubclass(other, Real) and not issubclass(other, bool)
+
+
+class _Whole(ABC):  # noqa: B024 (a register of classes)
+    """A whole number, of Python or of NumPy; True and False are none."""
+
+    @classmethod
+    def __subclasshook__(cls, other: type) -> bool:
+        return issubclass(other, Integral) and not issubclass(other, bool)
+
+
+class _FeatureMap(ABC):  # noqa: B024 (what has features is one)
+    """What has `features` of records of `dim` columns. Written as a protocol, on a higher floor."""
+
+    @classmethod
+    def __subclasshook__(cls, other: type) -> bool:
+        return callable(getattr(other, "features", None))
 
 
 class _Mechanism(ABC):  # noqa: B024 (what has a cost is one)
@@ -43,20 +67,23 @@ _PLAIN: dict[str, tuple[str, type | tuple[type, ...]]] = {
     "list": ("a list or tuple", (list, tuple)),
     "tuple": ("a tuple", tuple),
     "word": ("a text", str),
+    "number": ("a number", _Number),
+    "whole number": ("a whole number", _Whole),
+    "feature map": ("a feature map, which has features(x)", _FeatureMap),
     "mechanism": ("a mechanism, such as Count(…) or MeanEmbedding(…)", _Mechanism),
     "bytes": ("bytes", (bytes, bytearray, memoryview)),
 }
 
 
-def declared(**kinds: str) -> Callable[[Callable[Given, Answer]], Callable[Given, Answer]]:
-    """Refuse arguments that are not of the kinds that are declared, before the function runs.
+def declared(**kinds: str) -> Callable[[Declared], Declared]:
+    """Refuse arguments that are not of the kinds that are declared, before the function or the class's `__init__` runs.
 
     Parameters
     ----------
     **kinds
-        By parameter: "path", "mapping", "array", "list", "tuple", "word", "bytes", "mechanism", or a class as
-        "package.module:Class", which is not imported for this. One of several stands between "|"; after a "?", None is
-        accepted too.
+        By parameter: "path", "mapping", "array", "list", "tuple", "word", "bytes", "number", "whole number",
+        "mechanism", "feature map", or a class as "package.module:Class", which is not imported for this. One of several
+        stands between "|"; after a "?", None is accepted too.
 
     Examples
     --------
@@ -69,12 +96,15 @@ def declared(**kinds: str) -> Callable[[Callable[Given, Answer]], Callable[Given
     privot.errors.UsageError: path must be a path, as a string or a Path, got 3.
     """
 
-    def of(function: Callable[Given, Answer]) -> Callable[Given, Answer]:
+    def of(function: Any) -> Any:
+        if inspect.isclass(function):
+            function.__init__ = of(function.__init__)  # type: ignore[method-assign]
+            return function
         names = list(inspect.signature(function).parameters)
         places = [(names.index(name), name, kind) for name, kind in kinds.items()]
 
         @wraps(function)
-        def checked(*args: Given.args, **more: Given.kwargs) -> Answer:
+        def checked(*args: Any, **more: Any) -> Any:
             for place, name, kind in places:
                 if name in more or place < len(args):
                     _check(name, more[name] if name in more else args[place], kind)

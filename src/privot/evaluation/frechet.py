@@ -20,6 +20,7 @@ _ROWS = 128
 _SIDE = 299
 
 
+@declared(mean="array|number", cov="array|number", other_mean="array|number", other_cov="array|number")
 def frechet_distance(mean: NDArray[Any], cov: NDArray[Any], other_mean: NDArray[Any], other_cov: NDArray[Any]) -> float:
     """‖m₁ − m₂‖² + tr(C₁ + C₂ − 2(C₁C₂)^½), the squared W₂ between Gaussians (Dowson & Landau 1982).
 
@@ -31,6 +32,8 @@ def frechet_distance(mean: NDArray[Any], cov: NDArray[Any], other_mean: NDArray[
     """
     mean, other_mean = np.atleast_1d(mean).astype(np.float64), np.atleast_1d(other_mean).astype(np.float64)
     cov, other_cov = np.atleast_2d(cov).astype(np.float64), np.atleast_2d(other_cov).astype(np.float64)
+    if mean.ndim != 1 or other_mean.shape != mean.shape or not cov.shape == other_cov.shape == (len(mean), len(mean)):
+        raise UsageError("Two Gaussians have means of shape (d,) and covariances of shape (d, d), with the same d.")
     values, vectors = np.linalg.eigh(cov)
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     inner = np.linalg.eigvalsh(root @ other_cov @ root)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from privot.accounting.events import Event, Gaussian
 from privot.common import arguments
 from privot.common.block_sums import Totals
+from privot.common.declared import declared
 from privot.common.devices import usable_device
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
@@ -75,6 +76,7 @@ def stated_assumptions(maps: Sequence[FeatureMap]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(said for each in maps for said in getattr(each, "assumptions", ())))
 
 
+@declared(features="feature map", common="?feature map", count_weight="?number", common_share="number", device="word")
 @dataclass(frozen=True)
 class MeanEmbedding(Once):
     """For each class the noisy sum of bounded public features of its records, and their noisy number: one Gaussian

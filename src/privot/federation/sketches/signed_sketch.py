@@ -55,6 +55,7 @@ SAMPLES = 1e12
 """Largest sample size of a calibration."""
 
 
+@declared(value="mapping", guarantee="privot.guarantee:Guarantee", public="mapping", signer="?word")
 @dataclass(frozen=True, eq=False, repr=False)
 class Sketch:
     """A released sketch: noisy sums by block, their guarantee, the public facts about them, and the signer.

@@ -31,6 +31,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.common.arguments import is_number
+from privot.common.declared import declared
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms.clipping import clip_rows
@@ -63,6 +65,10 @@ FURTHEST = 1e12
 """Largest distance from 0, in radii: further out, floats cannot distinguish records within that radius."""
 
 
+@declared(
+    dim="whole number", radius="number", centre="array", basis="array", prototypes="array", knots="array",
+    weights="mapping", directions="whole number", unmatched="list", rank="number",
+)  # fmt: skip
 @dataclass(frozen=True, eq=False, repr=False)
 class SketchDesign:
     """Public choices shared by all sketches that are to be compared; made by `plain` or `around`.
@@ -95,13 +101,20 @@ class SketchDesign:
         _check_radius(self.radius)
         if isinstance(self.classes, bool) or not isinstance(self.classes, int) or not 0 <= self.classes <= MAX_CLASSES:
             raise UsageError(f"The number of classes of a sketch must be a whole number from 0 to {MAX_CLASSES}.")
-        for name in ("centre", "basis", "prototypes", "knots"):
-            # read-only copies: the sensitivity rests on what is checked here
-            array = np.array(getattr(self, name), dtype=np.float64)
+        for name, axes in (("centre", 1), ("basis", 2), ("prototypes", 2), ("knots", 1)):
+            try:
+                # read-only copies: the sensitivity rests on what is checked here
+                array = np.array(getattr(self, name), dtype=np.float64)
+            except (TypeError, ValueError):
+                raise UsageError(f"The {name} of a sketch must hold numbers.") from None
             array.setflags(write=False)
-            if not (np.abs(array) <= LARGEST).all():
-                raise UsageError(f"The {name} of a sketch must hold finite numbers of at most {LARGEST:g}.")
+            if array.ndim != axes or not (np.abs(array) <= LARGEST).all():
+                raise UsageError(
+                    f"The {name} of a sketch must hold finite numbers of at most {LARGEST:g}, along {axes} axes."
+                )
             object.__setattr__(self, name, array)
+        if (len(self.centre), len(self.basis), self.prototypes.shape[1]) != (self.dim,) * 3:
+            raise UsageError(f"Centre, basis and prototypes of this sketch must be of {self.dim} columns.")
         furthest = max(float(np.abs(array).max(initial=0.0)) for array in (self.centre, self.prototypes))
         if furthest > FURTHEST * self.radius:
             raise UsageError(
@@ -111,10 +124,15 @@ class SketchDesign:
             raise UsageError("The knots of a sketch must rise from 0.")
         if not PROPORTION[0] <= math.sqrt(self.knots[-1]) / self.radius <= PROPORTION[1]:
             raise UsageError("The radius of a sketch is out of proportion to its last knot.")
+        if not set(BLOCKS) <= set(self.weights) or not all(is_number(w) for w in self.weights.values()):
+            raise UsageError(f"The weights of a sketch must be numbers for {', '.join(BLOCKS)}.")
         object.__setattr__(self, "weights", MappingProxyType({name: float(self.weights[name]) for name in BLOCKS}))
         used = [self.weights[name] for name in (BLOCKS if len(self.prototypes) else BLOCKS[:2])]
         if not all(WEIGHTS[0] <= w <= WEIGHTS[1] for w in used):
             raise UsageError("The weights of a sketch must be numbers from 0.01 to 100.")
+        rows = [row for row in self.unmatched if isinstance(row, tuple | list) and len(row) == 3]
+        if len(rows) != len(self.unmatched) or not all(is_number(number) for row in rows for number in row):
+            raise UsageError("The calibration of a sketch must be rows of three numbers.")
         sizes = [row[0] for row in self.unmatched]
         positive = all(0.0 < number <= LARGEST for row in self.unmatched for number in (*row, self.rank))
         if not sizes or not positive or sizes != sorted(set(sizes)):
@@ -150,6 +168,7 @@ class SketchDesign:
         return 1e3 * math.sqrt(float(self.knots[-1]))
 
     @classmethod
+    @declared(dim="whole number", radius="number", centre="?array", directions="whole number")
     def plain(
         cls, dim: int, radius: float, *, centre: Any = None, seed: int = 0, directions: int = 128
     ) -> SketchDesign:
@@ -164,6 +183,7 @@ class SketchDesign:
         return cls(dim, float(radius), middle, none.T, none, knots, WEIGHTS_PLAIN, directions, seed)
 
     @classmethod
+    @declared(dim="whole number", low="number", high="number", directions="whole number")
     def box(cls, dim: int, low: float, high: float, *, seed: int = 0, directions: int = 128) -> SketchDesign:
         """Without public data, for columns that all range from `low` to `high`: the middle, and half the diagonal.
 
@@ -181,6 +201,7 @@ class SketchDesign:
         return replace(made, bounded=True)
 
     @classmethod
+    @declared(public="array", prototypes="whole number", directions="whole number", principal="whole number")
     def around(
         cls, public: Any, *, prototypes: int = 30, seed: int = 0, directions: int = 32, principal: int = 16
     ) -> SketchDesign:
@@ -314,7 +335,10 @@ def _check_radius(radius: float) -> None:
 
 
 def _rows(values: Any, dim: int | None = None) -> Array:
-    rows = np.asarray(values, dtype=np.float64)
+    try:
+        rows = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("Public rows must be numbers.") from None
     if rows.ndim != 2 or rows.size == 0 or not np.isfinite(rows).all() or (dim is not None and rows.shape[1] != dim):
         raise DataError("Public rows must be finite numbers of shape (rows, dimension).")
     return rows
