@@ -243,7 +243,7 @@ def test_a_vault_of_a_table_holds_the_compact_rows_of_its_schema(table: Path) ->
     np.testing.assert_array_equal(y, labels)
     assert (vault.facts.dim, vault.facts.classes) == (2, 2)
     assert vault.facts.clip == codec.bound(compact=True)
-    assert repr(vault).startswith("<Vault 'people.csv': 3 records in 2 dimensions")
+    assert repr(vault).startswith("<Vault 'people.csv': 3 rows of a table in 2 dimensions")
 
 
 def test_no_row_of_a_table_is_clipped(table: Path) -> None:

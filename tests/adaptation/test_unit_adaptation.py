@@ -55,7 +55,7 @@ SOURCE, TARGET = rows(40), rows(90, 0.1)[0]
 def target(per_unit: int | None = 3, x: np.ndarray = TARGET, units: Any = None, **more: Any) -> Vault:
     held: dict[str, Any] = {"clip": 1.0, "adjacency": "add-remove", "budget": TERMS} | more
     if per_unit is not None:
-        held |= {"units": np.arange(len(x)) % 20 if units is None else units, "unit": "child", "per_unit": per_unit}
+        held |= {"units": np.arange(len(x)) % 20 if units is None else units, "unit": Unit("child", per_unit)}
     return Vault(x, **held)
 
 

@@ -166,6 +166,26 @@ def test_a_named_ledger_must_have_a_budget_for_the_records(capsys, folder, comma
         assert len(book.entries()) == 1
 
 
+def test_other_records_on_an_old_ledger_are_refused_as_they_would_be_with_a_delta(capsys, folder) -> None:
+    words = ["release", "mean", "--column", "bmi", "--range", "10,50", *COST[:2], *ADD]
+    said(capsys, *words, "plain.csv", *COST[2:], "--budget", "9")
+    # next month's file: the same columns, other rows
+    rows = Path("plain.csv").read_text().splitlines()
+    Path("later.csv").write_text("\n".join(rows[:-1]) + "\n")
+    told = []
+    for more in ((), COST[2:]):
+        assert run([*words, "later.csv", "--ledger", "plain.csv.ledger", *more]) == 4
+        told.append(capsys.readouterr().err)
+    assert told[0] == told[1]
+    assert "--new-records" in told[0]
+    # stated to be new, they have no budget whose δ would be taken
+    assert run([*words, "later.csv", "--ledger", "plain.csv.ledger", "--new-records"]) == 2
+    assert "no budget yet, whose δ would be taken: give --delta" in capsys.readouterr().err
+    with Ledger.open("plain.csv.ledger") as book:
+        assert len(book.entries()) == 1
+    said(capsys, *words, "plain.csv")
+
+
 def test_new_records_in_a_named_ledger_get_a_budget(capsys, folder) -> None:
     Ledger.create("shared.ledger").close()
     words = ["release", "mean", "plain.csv", "--column", "bmi", "--range", "10,50", *COST, *ADD]

@@ -13,8 +13,9 @@ from privot import Vault
 from privot.errors import UsageError
 from privot.kinds import Files, Images, Unit, Vectors, as_kind
 from privot.kinds.kind_registry import KINDS, kind_of_params
-from privot.kinds.table_kinds import RelatedRows, TableRows
-from privot.tables import Column, RelatedCodec, Schema, TableCodec
+from privot.kinds.table_kinds import RelatedRows, TableRows, read_related
+from privot.partitions.source_opening import open_source
+from privot.tables import Column, RelatedCodec, Schema, TableCodec, encode_file
 
 PEOPLE = Schema((Column("age", "integer", 0, 120), Column("sex", "categorical", categories=("f", "m"))), "sex")
 VISITS = Schema((Column("days", "integer", 0, 30),))
@@ -69,6 +70,30 @@ def test_the_vault_hands_its_kind_to_whoever_needs_it(tmp_path: Path) -> None:
     assert isinstance(opened.kind, TableRows)
     assert opened.facts.classes == 2
     assert [column.name for column in opened.facts.columns] == ["age", "sex"]
+
+
+def test_a_vault_knows_the_kind_of_what_was_opened(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("person,age,sex\na,31,f\nb,54,m\n")
+    (tmp_path / "visits.csv").write_text("person,days\nb,2\n")
+    tables = read_related({name: tmp_path / f"{name}.csv" for name in RELATED.names}, RELATED)
+    related = Vault(tables, **TERMS)
+    assert isinstance(related.kind, RelatedRows)
+    assert related.kind.codec is RELATED
+    assert related.facts.clip == RELATED.bound()
+    (tmp_path / "rows.csv").write_text("age,sex\n31,f\n54,m\n")
+    codec = TableCodec(PEOPLE)
+    partitioned = Vault(open_source(tmp_path / "rows.csv", codec=codec), **TERMS)
+    assert isinstance(partitioned.kind, TableRows)
+    assert (partitioned.kind.codec, partitioned.facts.classes) == (codec, 2)
+    assert partitioned.facts.clip == codec.bound(compact=True)
+    assert [column.name for column in partitioned.facts.columns] == ["age", "sex"]
+    # what holds an array says whether it takes it for rows of a table
+    rows, labels = encode_file(tmp_path / "rows.csv", codec, compact=True)
+    plain = Vault(rows, labels, classes=2, clip=2.0, **TERMS)
+    assert plain.kind == Vectors(2, 2.0)
+    assert repr(plain).startswith("<Vault 'records': records in ")
+    assert repr(Vault(rows, labels, kind=codec, **TERMS)).startswith("<Vault 'records': rows of a table in ")
+    assert repr(related).startswith("<Vault 'records': related records in ")
 
 
 def test_what_a_kind_says_is_not_said_again() -> None:

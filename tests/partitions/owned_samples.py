@@ -111,7 +111,7 @@ def write_shards(folder: Path, parts: list[list[dict[str, Any]]], unit: str = UN
 def in_one_place(rows: list[dict[str, Any]], per_unit: int, **more: Any) -> Vault:
     """The same arrays, in memory: what partitions are compared with."""
     x, y, units = as_arrays(rows)
-    return Vault(x, y, classes=2, clip=200.0, units=units, unit=UNIT, per_unit=per_unit, **{**TERMS, **more})
+    return Vault(x, y, classes=2, clip=200.0, units=units, unit=Unit(UNIT, per_unit), **{**TERMS, **more})
 
 
 def of_arrays(folder: Path, per_unit: int, engine: Any = HERE, **more: Any) -> Vault:

@@ -13,15 +13,15 @@ from partition_samples import CODEC, SCHEMA, arrow_table, cut, people, table_rel
 from privot import Ledger, Vault
 from privot.accounting import Gaussian
 from privot.cli import run
-from privot.data.record_digest import class_digests, records_digest
+from privot.data.record_digest import class_digests, records_digest, row_digests
 from privot.errors import BudgetError, OtherRecordsError, UsageError
 from privot.guarantee import Adjacency
 from privot.kinds import Files
 from privot.partitions.engines.local_engine import LocalEngine
 from privot.partitions.source_opening import open_source
 from privot.tables import encode_file
-from privot.vault import budget
-from privot.vault.budget import account_name, row_digests, row_key
+from privot.vault import record_sources
+from privot.vault.budget import account_name, row_key
 
 pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 PEOPLE = people(120)
@@ -137,7 +137,7 @@ def test_a_release_made_again_is_of_the_very_records(
     ledger: Ledger, rows: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If two data sets had one name, the second would get the noise of the first, and pay nothing."""
-    monkeypatch.setattr(budget, "records_digest", lambda key, rows: np.zeros(5, dtype=np.uint64))
+    monkeypatch.setattr(record_sources, "records_digest", lambda key, rows: np.zeros(5, dtype=np.uint64))
     labels = np.arange(len(rows)) % 2
     assert account_name(ledger, rows) == account_name(ledger, rows + 0.0)
     released = []

@@ -45,6 +45,7 @@ from privot.partitions.readers.array_partitions import ArrayPartition
 from privot.partitions.source_opening import open_source
 from privot.vault.budget import account_name, grouping_name
 from privot.vault.partitioned_records import PartitionedRecords
+from privot.vault.record_sources import record_source
 
 PARTS = (1, 2, 9, 50)
 
@@ -304,7 +305,7 @@ def test_one_budget_and_one_grouping_in_one_place_and_in_parts(tmp_path: Path) -
         with pytest.raises(UsageError, match=f"protects one {UNIT}"):
             Vault(open_source(str(folder / "*.npz"), **told), classes=2, clip=200.0, **{**TERMS, **terms})
         source = open_source(str(folder / "*.npz"), **told, unit=UNIT)
-        names = account_name(book, source), grouping_name(book, source, None)
+        names = account_name(book, source), grouping_name(book, record_source(source))
         assert names == (data.fingerprint, data.grouping)
 
 
@@ -343,7 +344,7 @@ def test_blocks_without_a_row_are_of_texts_and_of_numbers(tmp_path: Path) -> Non
     folder = write_arrays(tmp_path / "cut", parts_of(rows, 2))
     source = open_source(str(folder / "*.npz"), classes=2, shape=(2,), engine=HERE, unit=UNIT)
     parts = tuple(Gaps(part.file, 2, (2,), unit=UNIT) for part in source.partitions)  # type: ignore[attr-defined]
-    vault = Vault(replace(source, partitions=parts), classes=2, clip=200.0, per_unit=3, **TERMS)
+    vault = Vault(replace(source, partitions=parts), classes=2, clip=200.0, unit=Unit(UNIT, 3), **TERMS)
     assert np.array_equal(shown(vault), shown(in_one_place(rows, 3)))
 
 

@@ -283,7 +283,7 @@ def test_every_figure_is_what_the_files_say(seed: int, tmp_path: Path, capsys: p
             csv.writer(file).writerows([names, *(["" if v is None else v for v in row] for row in rows)])
     codec = TableCodec(Schema.from_dict(schema | {"marks": [""]}))
     files = [str(tmp_path / name) for name in ("made.csv", "real.csv")]
-    answer = evaluate_table_data(files[0], None, files[1], codec, None, public_test=True, seed=0)
+    answer = evaluate_table_data(files[0], None, files[1], codec=codec, private=None, public_test=True, seed=0)
     counted = [
         Counted(column, [[row[place] for row in rows] for rows in (made, real)])
         for place, column in enumerate(schema["columns"])

@@ -16,7 +16,7 @@ from privot.accounting import embedding
 from privot.cli import run
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
-from privot.kinds import Images
+from privot.kinds import Images, Unit
 from privot.ledger import Ledger
 from privot.report.image_grid import draw_grid
 from privot.synthesis import Rules, Synthesizer
@@ -232,8 +232,7 @@ def test_a_design_labels_leaves_unless_something_else_is_said() -> None:
         clip=28.0,
         adjacency="add-remove",
         units=np.arange(400) // 2,
-        unit="person",
-        per_unit=2,
+        unit=Unit("person", 2),
         budget=(8.0, 1e-5),
     )
     assert made().design(units.facts).rules.generator["kind"] != "leaves"

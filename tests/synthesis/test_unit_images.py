@@ -56,7 +56,7 @@ def vault(per_unit: int | None = 4, **given: Any) -> Vault:
     x, y = bars()
     held: dict[str, Any] = {"budget": TERMS, "adjacency": "add-remove", "classes": 3, "clip": 8.0} | given
     if per_unit is not None:
-        held |= {"units": np.arange(len(x)) % 30, "unit": "child", "per_unit": per_unit}
+        held |= {"units": np.arange(len(x)) % 30, "unit": Unit("child", per_unit)}
     return Vault(x, y, **held)
 
 
@@ -104,7 +104,7 @@ def test_means_of_neighbours_differ_by_at_most_what_is_charged(planted: int, per
     def joint(places: np.ndarray) -> tuple[np.ndarray, float]:
         held = Vault(
             x[places], y[places], classes=3, clip=8.0, adjacency="add-remove", budget=(1e300, 0.5),
-            units=[units[place] for place in places], unit="child", per_unit=per_unit, noise=NoNoise(SystemNoise()),
+            units=[units[place] for place in places], unit=Unit("child", per_unit), noise=NoNoise(SystemNoise()),
         )  # fmt: skip
         release = held.release(mechanism, purpose="test", allow_unproven=True)
         value: Any = release.value

@@ -14,8 +14,7 @@ from linear_audit import SEEN, Measured, measured, released
 from privot.common.privacy_unit import Unit
 from privot.mechanisms.table_counts.marginals import Marginals
 from privot.noise import SeededNoise
-from privot.vault import Vault
-from privot.vault import vault as vault_module
+from privot.vault import Vault, record_sources
 
 pytestmark = pytest.mark.slow
 
@@ -60,6 +59,6 @@ def test_a_bound_by_order_in_the_file_is_refuted(monkeypatch: pytest.MonkeyPatch
     rest = whole.without("planted").at(np.arange(1000)[::-1].copy())
     found, claimed = audited(whole, rest)
     assert found.within(claimed)
-    monkeypatch.setattr(vault_module, "kept_rows", first_rows)
+    monkeypatch.setattr(record_sources, "kept_rows", first_rows)
     broken, claimed = audited(whole, rest)
     assert broken.epsilon > claimed

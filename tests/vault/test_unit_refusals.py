@@ -30,7 +30,7 @@ from privot.partitions.source_opening import open_source
 from privot.report.audit_parts import audit_card, audit_section
 
 X = np.random.default_rng(0).normal(size=(200, 3))
-WHO: dict[str, Any] = {"units": np.arange(200) % 40, "unit": "who", "per_unit": 3}
+WHO: dict[str, Any] = {"units": np.arange(200) % 40, "unit": Unit("who", 3)}
 TOLD: dict[str, Any] = {"clip": 4.0, "adjacency": "add-remove", "budget": (9.0, 1e-6)}
 WORDS = "one who, at most 3 rows"
 
@@ -44,9 +44,7 @@ def test_partitions_that_were_opened_without_a_unit_have_none(tmp_path: Path):
     with pytest.raises(UsageError, match="open them with a unit"):
         Vault(source, **TOLD, **WHO)
     with pytest.raises(UsageError, match="opened for one record, and not for one who"):
-        Vault(source, **TOLD, unit="who", per_unit=3)
-    with pytest.raises(UsageError, match="needs units"):
-        Vault(source, **TOLD, per_unit=3)
+        Vault(source, **TOLD, unit=Unit("who", 3))
     with pytest.raises(UsageError, match=r"an array of each \.npz file"):
         open_source(str(tmp_path / "*.npy"), classes=0, shape=(3,), unit="who")
 

@@ -16,6 +16,7 @@ from privot.adaptation import DomainAdapter
 from privot.errors import BudgetError, CorruptLedgerError, OtherRecordsError, UsageError
 from privot.federation import sketch
 from privot.guarantee import Adjacency
+from privot.kinds import Unit
 from privot.kinds.contributions import kept_rows
 from privot.mechanisms import RandomProjection
 from privot.mechanisms.table_counts.cell_axes import Axis
@@ -101,7 +102,7 @@ def test_simple_numbers_find_their_noise_for_the_unit(mechanism: Any):
     x = np.arange(200.0)[:, None] % 4
     told: dict[str, Any] = {"clip": 4.0, "adjacency": "add-remove", "budget": (1.0, 1e-6)}
     one = Vault(x, **told).release(mechanism, purpose="one record")
-    unit = Vault(x, **told, units=UNITS, unit="who", per_unit=5).release(mechanism, purpose="one unit")
+    unit = Vault(x, **told, units=UNITS, unit=Unit("who", 5)).release(mechanism, purpose="one unit")
     assert unit.guarantee.epsilon() == pytest.approx(1.0, rel=1e-3)
     assert unit.guarantee.epsilon() <= 1.0
     assert unit.public["sigma"] == pytest.approx(5.0 * one.public["sigma"], rel=1e-3)
@@ -111,7 +112,7 @@ def test_simple_numbers_find_their_noise_for_the_unit(mechanism: Any):
 def test_a_sketch_finds_its_noise_for_the_unit():
     x = np.random.default_rng(0).normal(size=(200, 3))
     told: dict[str, Any] = {"clip": 4.0, "adjacency": "add-remove", "budget": (1.0, 1e-6)}
-    made = sketch(Vault(x, **told, units=UNITS, per_unit=3), epsilon=1.0, delta=1e-6)
+    made = sketch(Vault(x, **told, units=UNITS, unit=Unit("unit", 3)), epsilon=1.0, delta=1e-6)
     one = sketch(Vault(x, **told), epsilon=1.0, delta=1e-6)
     assert made.guarantee.epsilon() <= 1.0
     assert made.public["sigma"] == pytest.approx(3.0 * one.public["sigma"], rel=1e-3)
@@ -119,7 +120,7 @@ def test_a_sketch_finds_its_noise_for_the_unit():
 
 def test_what_is_bound_to_single_records_is_refused_before_anything_is_paid():
     x = np.random.default_rng(0).normal(size=(200, 3))
-    vault = Vault(x, clip=1.0, adjacency="add-remove", budget=(9.0, 1e-6), units=UNITS, unit="who", per_unit=2)
+    vault = Vault(x, clip=1.0, adjacency="add-remove", budget=(9.0, 1e-6), units=UNITS, unit=Unit("who", 2))
     refused = [
         lambda: vault.release(RandomProjection(slices=2, sigma=1.0), purpose="no"),
         lambda: Synthesizer(1.0, 1e-6, method="sliced").fit(vault),
@@ -137,12 +138,12 @@ def test_units_need_add_remove_and_go_together_with_their_name():
     told: dict[str, Any] = {"clip": 1.0, "budget": (1.0, 1e-6)}
     with pytest.raises(UsageError, match="add-remove only"):
         Vault(x, **told, adjacency="replace-one", units=[1, 1, 2, 2])
-    for more in ({"unit": "who"}, {"per_unit": 2}):
+    for unit in ("who", Unit("who", 2)):
         with pytest.raises(UsageError, match="needs units"):
-            Vault(x, **told, adjacency="add-remove", **more)
+            Vault(x, **told, adjacency="add-remove", unit=unit)
     for rows in (0, -1, True, 1.5, 10**7):
         with pytest.raises(UsageError, match="whole number"):
-            Vault(x, **told, adjacency="add-remove", units=[1, 1, 2, 2], per_unit=rows)
+            Vault(x, **told, adjacency="add-remove", units=[1, 1, 2, 2], unit=Unit("who", rows))
 
 
 def test_the_default_is_one_row_per_unit():
@@ -158,10 +159,10 @@ def test_one_data_set_has_one_budget_with_and_without_units(tmp_path: Path):
     units: dict[str, Any] = {"units": UNITS, "unit": "who"}
     question = Count(0, between=(0, 1), epsilon=0.5, delta=1e-6)
     with Ledger.create(tmp_path / "a.ledger") as ledger:
-        vault = Vault(x, **told, **units, per_unit=5, ledger=ledger, budget=(1.0, 1e-6))
+        vault = Vault(x, **told, units=UNITS, unit=Unit("who", 5), ledger=ledger, budget=(1.0, 1e-6))
         vault.release(question, purpose="first")
         # another bound, another order: the same records, the same budget
-        other = Vault(x[::-1], **told, units=UNITS[::-1], unit="who", per_unit=2, ledger=ledger)
+        other = Vault(x[::-1], **told, units=UNITS[::-1], unit=Unit("who", 2), ledger=ledger)
         other.release(question, purpose="second")
         (budget,) = ledger.datasets()
         assert (budget.unit, budget.relation) == ("who", "add-remove of one who")
@@ -204,7 +205,12 @@ def test_the_same_records_in_other_units_are_refused_before_any_charge(tmp_path:
         assert len(ledger.entries()) == 1
         # any order, single precision of the same numbers, and numbers as texts are the same grouping
         order = np.random.default_rng(1).permutation(200)
-        same = Vault(x[order], **told, units=[str(one) for one in UNITS[order]], ledger=ledger, per_unit=3)
+        same = Vault(
+            x[order],
+            **{**told, "unit": Unit("who", 3)},
+            units=[str(one) for one in UNITS[order]],
+            ledger=ledger,
+        )
         same.release(question, purpose="patients again")
         assert len(ledger.entries()) == 2
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from privot.accounting.events import Event
 from privot.guarantee import Standing
+from privot.kinds import Unit
 from privot.mechanisms import Facts, Needs
 from privot.mechanisms.mechanism import Records
 from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
@@ -42,7 +43,7 @@ class Rows:
     def held(self, per_unit: int) -> dict[str, Any]:
         """What a vault of them is made with."""
         told = {"clip": 8.0, "classes": 2, "adjacency": "add-remove", "budget": (1e300, 0.5), "label": "made up"}
-        return {"x": self.x, "y": self.y, "units": self.units, "unit": "patient_id", "per_unit": per_unit, **told}
+        return {"x": self.x, "y": self.y, "units": self.units, "unit": Unit("patient_id", per_unit), **told}
 
 
 def table(seed: int, planted: int, alike: bool = False) -> Rows:

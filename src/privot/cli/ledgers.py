@@ -170,18 +170,17 @@ def warn_of_copies(book: Ledger, rows: Any, *places: str | Path) -> None:
     from privot.cli.printing.command_warnings import warn
     from privot.errors import DataError, PrivotError, UsageError
     from privot.ledger import Ledger
-    from privot.partitions.source import PartitionedSource
     from privot.vault.budget import account_name, row_key
+    from privot.vault.record_sources import record_source
 
     if any(place in BUILT_IN for place in places):
         return
-    others = _others_near(book, places)
-    if isinstance(rows, PartitionedSource):
-        keys = [row_key(book)]
-        for path in others:
-            with suppress(PrivotError, OSError), Ledger.open(path) as other:
-                keys.append(row_key(other))
-        rows.name_under(*keys)
+    others, rows = _others_near(book, places), record_source(rows)
+    keys = [row_key(book)]
+    for path in others:
+        with suppress(PrivotError, OSError), Ledger.open(path) as other:
+            keys.append(row_key(other))
+    rows.name_under(*keys)
     if book.budget(account_name(book, rows)) is not None:
         return
     for path in others:
@@ -243,25 +242,26 @@ def open_vault(
 
     `where` is the file of the records, or the files, beside which other ledgers are looked for.
     """
-    from privot.partitions.source import PartitionedSource
     from privot.vault import Vault
     from privot.vault.budget import account_name, expect_ledger
+    from privot.vault.record_sources import record_source
 
     with naming_the_option():
-        if isinstance(held["x"], PartitionedSource):
-            # whose the records are is named in the same pass
-            expect_ledger(held["x"], book)
+        source = record_source(held["x"], held.get("y"), held.get("units"))
+        unit, _ = source.protected(held.get("unit"))
+        # whose the records are is named in the same pass over them
+        expect_ledger(source, book)
         places = [where] if isinstance(where, str) else list(where or ())
         # a new ledger knows none of the records: partitions are then read once for it and for those near it
         new = not book.datasets()
         if new and terms is not None:
-            warn_of_copies(book, held["x"], *places)
-        found = book.admit(account_name(book, held["x"]), new_records=new_records)
+            warn_of_copies(book, source, *places)
+        found = book.admit(account_name(book, source), new_records=new_records)
         known = found is not None
-        if found is not None and found.unit != held.get("unit"):
+        if found is not None and found.unit != unit:
             raise _other_unit(found.unit)
         if not new and not known and terms is not None:
-            warn_of_copies(book, held["x"], *places)
+            warn_of_copies(book, source, *places)
         return Vault(**held, ledger=book, budget=None if known else terms, new_records=new_records)
 
 

@@ -44,20 +44,19 @@ class PartitionOptions:
         from privot.errors import UsageError
         from privot.partitions.source_opening import is_partitioned, open_source
 
-        partitioned = is_partitioned(data, codec, self.query) or (self.asked and codec is not None)
-        if not partitioned:
+        if not is_partitioned(data, codec, self.query, engine=self.asked):
             if self.asked or self.parts is not None:
                 raise UsageError(
                     "The settings engine, workers, scheduler and partitions are of partitioned data: a pattern, tar "
                     "shards, an address, a query, or a table with --schema."
                 )
             return None
-        if codec is None and isinstance(facts.classes, tuple):
+        if isinstance(facts.classes, tuple):
             raise UsageError("Shards label records by numbers: give --classes N, or --classes 0.")
         return open_source(
             data,
             codec=codec,
-            classes=None if isinstance(facts.classes, tuple) else facts.classes,
+            classes=facts.classes,
             shape=facts.shape,
             query=self.query,
             parts=self.parts,

@@ -70,7 +70,7 @@ class UnitOptions:
 
         if self.column is None:
             return {}
-        told = {"unit": self.column, "per_unit": self.rows}
+        told = {"unit": self.unit}
         return {"units": records.units, **told} if isinstance(records, Dataset) else told
 
 
@@ -209,18 +209,18 @@ def stated_records(data: str, kind: Kind, units: UnitOptions = NO_UNIT) -> Datas
 
 def schema_facts(kind: Kind, given: dict[str, Any]) -> dict[str, Any]:
     """What options state for other data, of records of a kind that a schema file states."""
-    _check_alone(given)
+    check_alone(given)
     found = {"low": kind.low, "high": kind.high, "classes": kind.class_names or kind.count, "shape": kind.shape}
     return found if kind.clip is None else {**found, "clip": kind.clip}
 
 
 def table_facts(codec: TableCodec, given: dict[str, Any]) -> dict[str, Any]:
     """The facts that options state for other data; `given` are those options, which a table must not have."""
-    _check_alone(given)
+    check_alone(given)
     return {"low": 0.0, "high": 1.0, "classes": codec.classes, "clip": codec.bound(compact=True)}
 
 
-def _check_alone(given: dict[str, Any]) -> None:
+def check_alone(given: dict[str, Any]) -> None:
     """Refuse options beside a schema that says what they say."""
     from privot.errors import UsageError
 

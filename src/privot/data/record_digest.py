@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from hashlib import blake2s
+from hashlib import blake2s, sha256
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,18 @@ def records_digest(key: bytes, rows: NDArray[Any]) -> NDArray[np.uint64]:
     """
     out: NDArray[np.uint64] = class_digests(key, rows)[0]
     return out
+
+
+def row_digests(rows: NDArray[Any], labels: NDArray[np.int64] | None = None) -> NDArray[np.uint8]:
+    """SHA-256 of every row in float64, sorted, of shape (records, 32): it names rows in memory without a key.
+
+    The same records in another order, as float32 or float64, or with −0 for 0, have the same digests. With `labels`
+    each row is hashed together with its label, so that a changed label changes the digests.
+    """
+    ends = [b""] * len(rows) if labels is None else [label.tobytes() for label in labels.astype("<i8")]
+    plain = [(np.asarray(row, dtype="<f8") + 0.0).tobytes() for row in rows]
+    digests = sorted(sha256(row + end).digest() for row, end in zip(plain, ends, strict=True))
+    return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(len(digests), 32)
 
 
 def owned_digest(key: bytes, rows: NDArray[Any], owners: Sequence[str]) -> NDArray[np.uint64]:

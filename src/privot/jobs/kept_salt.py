@@ -17,7 +17,7 @@ from privot.mechanisms.mechanism import Identified, Mechanism
 from privot.opening import read_bytes
 from privot.release import Release
 from privot.vault import Vault
-from privot.vault.vault import SALT_BYTES
+from privot.vault.release_steps import SALT_BYTES
 
 SUFFIX = ".salt"
 

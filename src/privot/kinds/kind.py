@@ -37,6 +37,10 @@ class Kind(ABC):
     """What users call records of this kind: one word for files and messages."""
     whole_units: ClassVar[bool] = False
     """Whether a row holds everything of one unit."""
+    by_schema: ClassVar[bool] = False
+    """Whether a schema says all that is public: then clip, classes and shape are not stated beside it."""
+    rows_are: ClassVar[str] = "records"
+    """What a vault calls its rows."""
     codec: Any = None
     """What turns rows of tables into numbers and back; None where records are numbers."""
     form: Any = None

@@ -25,6 +25,8 @@ class TableRows(Kind):
     """Rows of a table, by its public schema; `form` is that of the DataFrame they came in."""
 
     name: ClassVar[str] = "table"
+    by_schema: ClassVar[bool] = True
+    rows_are: ClassVar[str] = "rows of a table"
 
     codec: TableCodec
     form: FrameForm | None = None
@@ -87,6 +89,8 @@ class RelatedRows(Kind):
     """
 
     name: ClassVar[str] = "related tables"
+    by_schema: ClassVar[bool] = True
+    rows_are: ClassVar[str] = "related records"
     whole_units: ClassVar[bool] = True
 
     codec: RelatedCodec

@@ -20,6 +20,7 @@ from privot.common.block_sums import BlockSum, Totals, add_totals
 from privot.common.unit_values import unit_as_text
 from privot.data.record_digest import Checksum
 from privot.errors import DataError, PrivotError
+from privot.kinds import Kind
 from privot.partitions.chosen_rows import ChosenPartition, Collected, CollectMarks, chosen_partitions, shares_for
 from privot.partitions.engines.engine import Engine, differing_mark
 from privot.partitions.engines.local_engine import LocalEngine
@@ -100,6 +101,8 @@ class PartitionedSource:
     whole
         Tells how many records all partitions hold together, where that can be asked in another way: a source whose
         partitions hold another number in the first pass is refused.
+    kind
+        What the records are, where a schema says it; None where they are numbers.
     unit
         What says whose each record is, where a unit is protected. Sums are then of at most so many rows of each unit.
     """
@@ -114,6 +117,7 @@ class PartitionedSource:
     keeper: Keeper | None = None
     whole: Callable[[], int] | None = None
     unit: str | None = None
+    kind: Kind | None = None
     _key: int = field(default_factory=Checksum.fresh_key, repr=False)
     _row_keys: tuple[bytes, ...] = field(default=(), repr=False)
     _owner_keys: tuple[bytes, ...] = field(default=(), repr=False)

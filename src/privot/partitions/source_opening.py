@@ -10,6 +10,7 @@ from typing import Any
 from privot.common.privacy_unit import Unit
 from privot.data.stated_facts import StatedFacts
 from privot.errors import DataError, UsageError, brief
+from privot.kinds.table_kinds import TableRows
 from privot.opening.addresses import check_no_secret, is_remote, shown_address
 from privot.opening.remote_files import Located, check_once, locate
 from privot.partitions.engines.engine import Engine
@@ -28,17 +29,22 @@ ARRAYS = (".npz", ".npy", ".csv", ".csv.gz")
 SHARDS = (".tar",)
 
 
-def is_partitioned(data: str | Path, codec: TableCodec | None, query: str | None = None) -> bool:
-    """Whether `data` names partitions: a query, a pattern, an address, tar shards, or with a schema a folder."""
-    text = str(data)
-    if query is not None or is_database(text) or is_remote(text):
+def is_partitioned(
+    data: str | Path, codec: TableCodec | None, query: str | None = None, *, engine: bool = False
+) -> bool:
+    """Whether `data` names partitions: a query, a pattern, an address, tar shards, or with a schema a folder.
+
+    With an `engine` so does one file of a table.
+    """
+    text, table = str(data), codec is not None
+    if (engine and table) or query is not None or is_database(text) or is_remote(text):
         return True
     path, failed = Path(text), ""
     try:
         if any(mark in text for mark in "*?[") and not path.exists():
             return True
         if path.is_dir():
-            return codec is not None or (any(path.glob("*.tar")) and not any(p.is_dir() for p in path.iterdir()))
+            return table or (any(path.glob("*.tar")) and not any(p.is_dir() for p in path.iterdir()))
     except OSError as error:
         failed = error.strerror or type(error).__name__
     if failed:
@@ -90,6 +96,7 @@ def open_source(
             raise UsageError(f"The unit {brief(unit)} is a column of the codec: make it of schema.dropping(unit).")
         found: list[Partition] = list(_table_partitions(str(data), codec, query, parts, unit))
         facts: dict[str, Any] = {"dim": len(codec.features), "classes": codec.classes, "clip": codec.bound(True)}
+        facts["kind"] = TableRows(codec)
     else:
         if query is not None or is_database(str(data)):
             raise UsageError("The rows of a query are a table with a public schema: state the schema.")

@@ -8,16 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.common.block_sums import RowSums
+from privot.data.record_digest import row_digests
 from privot.errors import UsageError
 from privot.mechanisms.clipping import clip_rows
 from privot.mechanisms.mechanism import Facts
-from privot.vault.budget import row_digests
 from privot.vault.stream import Sealed
 
 
 class _Records(Sealed, RowSums):
     """The arrays, in closures: an object browser finds functions here, not values."""
 
+    in_one_place = True
     __slots__ = ("__labels", "__rows", "count", "facts")
 
     def __init__(self, x: NDArray[Any], y: NDArray[np.int64] | None, facts: Facts) -> None:
@@ -31,6 +32,9 @@ class _Records(Sealed, RowSums):
 
         self.__rows, self.__labels = rows, labels
         self.count, self.facts = x.shape[0], facts
+
+    def forget_sums(self) -> None:
+        """There are none: sums are made when they are asked for."""
 
     def rows(self, indices: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         return self.__rows(indices)

@@ -10,23 +10,19 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privot.accounting.events import Event
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.privacy_unit import RECORD
-from privot.data.record_digest import owned_digest, records_digest
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
-from privot.kinds.related_records import RelatedTables
 from privot.ledger.ledger_rows import BUDGET, CHARGE, RESERVE, Row, canonical, charge_body, charged, event_text, now
 from privot.ledger.refusal import refusal
 from privot.ledger.tally import Draws, MarkedCharges, Offer, budget_of, filter_of, offered
-from privot.partitions.source import PartitionedSource
+from privot.vault.record_sources import RecordSource, record_source
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger
@@ -117,27 +113,22 @@ class LedgerBudget:
 
     A ledger that guards other records refuses, unless `new_records` states that these are new. The records are *all*
     rows, whatever the `unit` and however many of its rows take part: they have one budget, and it is for one unit and
-    one grouping: `owners` say whose each row is, and the same rows under other owners are refused. With a unit the
-    `labels` belong to the rows: equal rows with other labels could change owners unseen.
+    one grouping: the same rows under other owners are refused.
     """
 
     def __init__(
         self,
         ledger: Ledger,
-        rows: NDArray[Any] | PartitionedSource | RelatedTables,
+        source: RecordSource,
         terms: tuple[float, float] | None,
         adjacency: Adjacency,
         label: str,
         new_records: bool = False,
         unit: str | None = None,
-        owners: Sequence[str] | None = None,
-        labels: NDArray[np.int64] | None = None,
     ) -> None:
         self._ledger = ledger
-        self._data = account_name(ledger, rows)
-        grouping = None
-        if unit is not None:
-            grouping = grouping_name(ledger, rows, owners, labels)
+        self._data = account_name(ledger, source)
+        grouping = None if unit is None else grouping_name(ledger, source)
         found = ledger.admit(self._data, new_records=new_records)
         if found is None:
             if terms is None:
@@ -145,8 +136,7 @@ class LedgerBudget:
                     "The ledger knows no budget for these records: give the vault budget=(ε, δ) to set one."
                 )
             stated: dict[str, Any] = {"new_records": new_records, "by_sum": True, "unit": unit, "grouping": grouping}
-            if isinstance(rows, RelatedTables):
-                stated["tables"] = sorted({name for _, name in _names_alone(ledger, rows)})
+            stated["tables"] = sorted({name for _, name in _names_alone(ledger, source)})
             found = ledger.set_budget(self._data, *terms, adjacency, label, **stated)
         elif terms is not None and terms not in ((e, found.delta) for e in (found.first_epsilon, found.epsilon)):
             raise UsageError(
@@ -251,8 +241,8 @@ def row_key(ledger: Ledger) -> bytes:
     return bytes.fromhex(ledger.fingerprint({"key of the sum of hashes of rows": np.zeros(0)}))
 
 
-def account_name(ledger: Ledger, records: NDArray[Any] | PartitionedSource | RelatedTables) -> str:
-    """The name under which a ledger has, or would have, a budget for these records.
+def account_name(ledger: Ledger, records: Any) -> str:
+    """The name under which a ledger has, or would have, a budget for these records, or for a source of them.
 
     It is a keyed hash of `records_digest`, the same however the records are cut. Ledgers made before that knew rows by
     `row_digests`, which needs all of them in one place: rows in memory are recognised by it; partitions cannot be
@@ -262,44 +252,41 @@ def account_name(ledger: Ledger, records: NDArray[Any] | PartitionedSource | Rel
     dropped, refuses: the people in it would get a second one. So does a ledger with a budget for one of them together
     with others, whether it is given alone or with other tables.
     """
-    if isinstance(records, RelatedTables):
-        alone = _names_alone(ledger, records)
-        for table, name in alone:
-            if ledger.budget(name) is not None:
-                raise UsageError(
-                    f"The ledger {ledger.path.name!r} has a budget for {table!r} alone, and together with other tables "
-                    "its rows would get a second one: release from that table alone, or begin with related tables."
-                )
-        name, names = ledger.fingerprint({"related": records.named(row_key(ledger))}), {name for _, name in alone}
-    else:
-        name = _name_of_rows(ledger, records)
-        names = {name}
-    if ledger.budget(name) is None and any(not names.isdisjoint(known.tables) for known in ledger.datasets()):
+    source = record_source(records)
+    alone = _names_alone(ledger, source)
+    for table, name in alone:
+        if ledger.budget(name) is not None:
+            raise UsageError(
+                f"The ledger {ledger.path.name!r} has a budget for {table!r} alone, and together with other tables "
+                "its rows would get a second one: release from that table alone, or begin with related tables."
+            )
+    found = _name_of(ledger, source)
+    names = {name for _, name in alone} or {found}
+    if ledger.budget(found) is None and any(not names.isdisjoint(known.tables) for known in ledger.datasets()):
         raise UsageError(
             f"The ledger {ledger.path.name!r} has a budget for these rows together with other related tables, and they "
             "would get a second one: release from the same tables together."
         )
-    return name
+    return found
 
 
-def _names_alone(ledger: Ledger, records: RelatedTables) -> list[tuple[str, str]]:
+def _names_alone(ledger: Ledger, source: RecordSource) -> list[tuple[str, str]]:
     """Each related table and the name that it has, or would have, as a data set by itself; not of empty tables."""
-    return [(table, _name_of_rows(ledger, rows)) for table, rows in records.alone if len(rows)]
+    return [(table, _name_of(ledger, rows)) for table, rows in source.alone]
 
 
-def _name_of_rows(ledger: Ledger, records: NDArray[Any] | PartitionedSource) -> str:
-    key = row_key(ledger)
-    digest = records.named(key) if isinstance(records, PartitionedSource) else records_digest(key, records)
-    name = ledger.fingerprint({"x": digest})
+def _name_of(ledger: Ledger, source: RecordSource) -> str:
+    name = ledger.fingerprint({source.naming: source.named(row_key(ledger))})
     if ledger.budget(name) is not None or all(known.by_sum for known in ledger.datasets()):
         return name
-    if isinstance(records, PartitionedSource):
+    older = source.older_names()
+    if older is None:
         raise UsageError(
             f"The ledger {ledger.path.name!r} was made before partitioned data and cannot tell whether these are the "
             "records it guards: give the records in one file, or other records a ledger of their own."
         )
-    older = ledger.fingerprint({"x": row_digests(records)})
-    return name if ledger.budget(older) is None else older
+    known = (ledger.fingerprint({source.naming: digest}) for digest in older)
+    return next((earlier for earlier in known if ledger.budget(earlier) is not None), name)
 
 
 def owner_key(ledger: Ledger) -> bytes:
@@ -307,39 +294,14 @@ def owner_key(ledger: Ledger) -> bytes:
     return bytes.fromhex(ledger.fingerprint({"key of the sum of hashes of rows with their owners": np.zeros(0)}))
 
 
-def expect_ledger(source: PartitionedSource, ledger: Ledger) -> None:
+def expect_ledger(records: Any, ledger: Ledger) -> None:
     """Let the first pass over partitions name the records, and whose they are, for this ledger."""
-    source.expect(row_key(ledger), owner_keys=(owner_key(ledger),))
+    record_source(records).expect(row_key(ledger), owner_key(ledger))
 
 
-def grouping_name(
-    ledger: Ledger,
-    rows: NDArray[Any] | PartitionedSource | RelatedTables,
-    owners: Sequence[str] | None,
-    labels: NDArray[np.int64] | None = None,
-) -> str:
+def grouping_name(ledger: Ledger, source: RecordSource) -> str:
     """What a ledger knows by whose each row is: a keyed hash of (owner, row, label), the same in any order.
 
-    Without the label two people with equal rows could swap their labels, and a release that sees labels would be of
-    another grouping. Partitions know owners and labels themselves, and have the same name as the rows in one place.
+    Partitions know owners and labels themselves, and have the same name as the rows in one place.
     """
-    key = owner_key(ledger)
-    if isinstance(rows, PartitionedSource | RelatedTables):
-        return ledger.fingerprint({"owned": rows.named_owners(key)})
-    if owners is None:
-        raise UsageError("A unit needs units: say whose record each is.")
-    if labels is not None:
-        rows = np.column_stack([rows, labels])
-    return ledger.fingerprint({"owned": owned_digest(key, rows, owners)})
-
-
-def row_digests(rows: NDArray[Any], labels: NDArray[np.int64] | None = None) -> NDArray[np.uint8]:
-    """SHA-256 of every row in float64, sorted, of shape (records, 32): it names rows in memory without a key.
-
-    The same records in another order, as float32 or float64, or with −0 for 0, have the same digests. With `labels`
-    each row is hashed together with its label, so that a changed label changes the digests.
-    """
-    ends = [b""] * len(rows) if labels is None else [label.tobytes() for label in labels.astype("<i8")]
-    plain = [(np.asarray(row, dtype="<f8") + 0.0).tobytes() for row in rows]
-    digests = sorted(hashlib.sha256(row + end).digest() for row, end in zip(plain, ends, strict=True))
-    return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(len(digests), 32)
+    return ledger.fingerprint({"owned": source.named_owners(owner_key(ledger))})

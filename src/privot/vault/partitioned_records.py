@@ -19,6 +19,7 @@ class PartitionedRecords(Sealed):
     """The records of a source. Every sum is a pass over its partitions."""
 
     __slots__ = ("_owner_key", "_source", "facts")
+    in_one_place = False
 
     def __init__(self, source: PartitionedSource, facts: Facts, owner_key: bytes | None = None) -> None:
         self._source, self.facts, self._owner_key = source, facts, owner_key

@@ -17,8 +17,8 @@ def opened(files: Files, kind: Kind, unit: str | None) -> dict[str, Any]:
     no record is read here; so does one table where an engine is given.
     """
     named = isinstance(files.data, str | os.PathLike)
-    table = kind.codec is not None
-    if named and (is_partitioned(files.data, kind.codec, files.query) or (table and files.engine is not None)):
+    table = kind.by_schema
+    if named and is_partitioned(files.data, kind.codec, files.query, engine=files.engine is not None):
         if files.unit_file is not None:
             raise UsageError("Partitions say themselves whose each record is: leave the file of units out.")
         kind = kind.for_unit(unit)

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from threading import Lock
+from typing import Any, cast
 
 from privot.accounting import account
 from privot.accounting.assumptions import standing_of
 from privot.accounting.events import Downgraded, Event, adjacency_of, of_standing, repeated
 from privot.errors import PrivotError, UnprovenError, UsageError
 from privot.guarantee import Guarantee, Standing
-from privot.mechanisms.mechanism import Facts, Identified, Mechanism, name_of
+from privot.mechanisms.mechanism import Answer, Answering, Facts, Identified, Mechanism, Records, name_of
 from privot.noise import NoiseSource
 from privot.noise.kept_noise import KeptNoise, mark_of
 from privot.partitions.engines.engine import arithmetic_mark
 from privot.release import Release, Value
+from privot.vault.stream import Stream
+
+SALT_BYTES = 32
+"""Of what a release's secret follows from, together with a ledger's key."""
 
 
 def check_purpose(purpose: Any) -> None:
@@ -110,6 +115,33 @@ def run_paid(
         f"{type(mechanism).__name__} failed after it was paid for ({failure.__name__}): "
         "the charge stays, and the message is withheld because it could quote a record."
     )
+
+
+def paid_stream(
+    mechanism: Mechanism, guarantee: Guarantee, event: Event, records: Records, noise: NoiseSource
+) -> Stream:
+    """All steps of `mechanism`, already paid for, run one by one as the stream is read or asked."""
+    if not hasattr(mechanism, "begin"):
+
+        def run(step: int, query: Any) -> Release:
+            return run_paid(mechanism, guarantee, lambda: mechanism.run(records, noise, event, step))
+
+        return Stream(run, guarantee, mechanism.steps)
+    answering = cast(Answering, mechanism)
+    begun: list[Answer] = []
+    lock = Lock()
+
+    def answer(step: int, query: Any) -> Release:
+        def work() -> tuple[Value, Mapping[str, Any]]:
+            # one at a time: what a mechanism keeps between steps is not made for several threads
+            with lock:
+                if not begun:
+                    begun.append(answering.begin(records, noise, event))
+                return begun[0](step, query)
+
+        return run_paid(mechanism, guarantee, work)
+
+    return Stream(answer, guarantee, mechanism.steps, answering.check)
 
 
 def _released(guarantee: Guarantee, value: Value, public: Mapping[str, Any]) -> Release:

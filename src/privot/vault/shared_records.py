@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 from typing import NoReturn, Protocol
 
 import numpy as np
@@ -13,10 +14,15 @@ from privot.common.block_sums import BlockSum, Totals
 from privot.errors import PrivotError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.mechanism import Facts, Identified, Mechanism, Records, name_of
-from privot.noise import NoiseSource
+from privot.noise import NoiseSource, SystemNoise
 from privot.noise.kept_noise import KeptNoise, mark_of
 from privot.noise.shared_noise import SharedNoise
+from privot.partitions.engines.engine import arithmetic_mark
 from privot.partitions.kept_sums import described
+from privot.vault.array_records import _Records
+from privot.vault.budget import LedgerBudget, MemoryBudget
+from privot.vault.partitioned_records import PartitionedRecords
+from privot.vault.release_steps import SALT_BYTES
 
 
 class Party(Protocol):
@@ -73,6 +79,30 @@ def check_shareable(mechanism: Mechanism, facts: Facts) -> None:
             "Many parties release together under add-remove: under replace-one the number of records of each would "
             "have to be public."
         )
+
+
+def noise_of_party(
+    mechanism: Identified,
+    party: Party,
+    records: _Records | PartitionedRecords,
+    own: NoiseSource,
+    budget: MemoryBudget | LedgerBudget,
+) -> tuple[NoiseSource, str | None]:
+    """The noise of one release of many parties, and the mark of its charge, where a ledger remembers one.
+
+    The noise is that of the party's salt, of the vault's secret, of the records and of all that is asked.
+    """
+    asked = asked_of_all(mechanism, records.facts, own.standing)
+    if type(own) is not SystemNoise:
+        if own.standing is Standing.PROVEN:
+            raise UsageError("A release of many parties takes its noise from the operating system: leave noise out.")
+        # for tests: it cannot be made again, so another run is another release
+        return party.begin(asked, os.urandom(SALT_BYTES), own), None
+    named = f"{party.job}\n{arithmetic_mark(('scipy',), False)}\n".encode() + asked + b"\n"
+    if isinstance(budget, LedgerBudget):
+        named += budget.data.encode() + hashlib.sha256(records.exact_digest(budget.row_key)).digest()
+    committed, noise, mark = derived(budget.secret_of(party.salt), named)
+    return party.begin(asked, committed, noise), mark if isinstance(budget, LedgerBudget) else None
 
 
 class SharedRecords:

@@ -9,25 +9,17 @@ happened cannot be undone.
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from privot.accounting.events import Event
 from privot.common.declared import declared
-from privot.data.loading import checked_rows
+from privot.common.privacy_unit import Unit
 from privot.errors import DataError, PrivotError, UsageError
-from privot.guarantee import Adjacency, Guarantee, Standing
+from privot.guarantee import Adjacency, Guarantee
 from privot.kinds import Kind
-from privot.kinds.contributions import checked_units, kept_rows
-from privot.kinds.related_records import RelatedTables
 from privot.mechanisms.mechanism import (
-    Answer,
-    Answering,
     Facts,
     Identified,
     Mechanism,
@@ -37,24 +29,29 @@ from privot.mechanisms.mechanism import (
 from privot.mechanisms.summaries.array_columns import checked_columns
 from privot.noise import NoiseSource, SystemNoise
 from privot.noise.kept_noise import KeptNoise
-from privot.partitions.engines.engine import arithmetic_mark
-from privot.partitions.source import PartitionedSource
 from privot.release import Release, Value
-from privot.vault.array_records import _Records
 from privot.vault.budget import LedgerBudget, MemoryBudget, expect_ledger, owner_key
-from privot.vault.partitioned_records import PartitionedRecords, one_place
-from privot.vault.release_steps import check_purpose, check_standing, is_identified, kept_noise, priced, run_paid
-from privot.vault.shared_records import Party, SharedRecords, asked_of_all, check_shareable, derived
+from privot.vault.partitioned_records import one_place
+from privot.vault.record_sources import record_source
+from privot.vault.release_steps import (
+    SALT_BYTES,
+    check_purpose,
+    check_standing,
+    is_identified,
+    kept_noise,
+    paid_stream,
+    priced,
+    run_paid,
+)
+from privot.vault.shared_records import Party, SharedRecords, check_shareable, noise_of_party
 from privot.vault.stream import Stream
-from privot.vault.vault_arguments import check_clip, checked_budget, checked_classes, protected_unit, stated_kind
+from privot.vault.vault_arguments import check_clip, checked_noise, checked_terms, stated_kind
 from privot.vault.vault_openers import VaultOpeners
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger
 
 __all__ = ["Stream", "Vault"]
-
-SALT_BYTES = 32
 
 
 class Vault(VaultOpeners):
@@ -98,13 +95,13 @@ class Vault(VaultOpeners):
         Whose record each is: texts or whole numbers, of shape (records,). Neighbours then differ in *everything that
         one unit has* and not in one record. Add-remove only.
     unit
-        What a unit is called (the name of its column); it is public. With a ledger it has to be given.
-    per_unit
-        At most how many records of each unit take part; 1 unless given. Which ones is decided by a hash of the unit and
-        the record alone. Noise grows with it.
+        What a unit is called (the name of its column), which is public; with a ledger it has to be given. A `Unit` also
+        says at most how many records of each take part, 1 unless given: which ones is decided by a hash of the unit and
+        the record alone, and noise grows with it.
     kind
         What the records are and all that is public about them: `Images(…)` or `Vectors(…)` of `privot.kinds`, a
-        `Schema`, a codec. What it says (clip, classes, columns) is left out here. Plain vectors unless given.
+        `Schema`, a codec. What it says (clip, classes, columns) is left out here. Unless given it is what was opened
+        where `x` says it, and plain vectors for an array: of encoded rows of a table, give the codec.
 
     Raises
     ------
@@ -161,75 +158,40 @@ class Vault(VaultOpeners):
         new_records: bool = False,
         columns: Sequence[str | PublicColumn] = (),
         units: Any = None,
-        unit: str | None = None,
-        per_unit: int | None = None,
+        unit: Unit | str | None = None,
         kind: Any = None,
     ) -> None:
         adjacency = Adjacency.parse(adjacency)
-        source = x if isinstance(x, PartitionedSource) else None
-        related = x if isinstance(x, RelatedTables) else None
-        kind, clip, classes, columns = stated_kind(kind, clip, classes, columns, y is not None or source is not None)
-        unit, protected = protected_unit(x, y, units, unit, per_unit)
+        source = record_source(x, y, units)
+        kind, clip, classes, columns = stated_kind(kind, source, clip, classes, columns)
+        unit, protected = source.protected(unit)
         check_clip(clip)
-        if ledger is None and budget is None:
-            raise UsageError("A vault needs a budget: give it a ledger, or budget=(ε, δ).")
-        if isinstance(noise, KeptNoise):
-            # the same for everything asked of it: two releases, or two vaults, would show what differs between them
-            raise UsageError("Noise from a kept secret serves one release: leave noise out, and use release_once.")
+        terms, noise = checked_terms(ledger, budget), checked_noise(noise)
         if ledger is not None and protected is not None and unit is None:
             raise UsageError("A ledger's budget is for a unit with a name: give unit, what one of the units is called.")
-        if source is not None and ledger is not None:
+        if ledger is not None:
             expect_ledger(source, ledger)
-        rows: NDArray[Any] = np.empty((0, 0))
-        if source is None:
-            # one row per parent, with its children side by side: from here on that is a record
-            rows = checked_rows(x if related is None else related.rows())
-        count, dim = rows.shape if source is None else (source.count, source.dim)
+        count, dim = source.measured(classes)
         # not under add-remove, where refusing one record and taking two would tell neighbours apart
         if count < 2 and adjacency is Adjacency.REPLACE_ONE:
             raise DataError(
                 "A single record cannot be hidden among others under replace-one, where the number of records is "
                 "public: give at least two."
             )
-        if source is None:
-            labels = checked_classes(y, classes, count)
-        elif y is not None or classes != source.classes:
-            raise UsageError("Partitions hold their own labels: leave y out, and give the source's number of classes.")
         public_count = count if adjacency is Adjacency.REPLACE_ONE else None
-        named = checked_columns(columns, dim)
-        self.__facts = Facts(
-            dim, public_count, float(clip), adjacency, classes, named, protected, whole_units=related is not None
-        )
-        self.__kind: Kind = kind.described(classes, float(clip), columns)
-        self.__records: _Records | PartitionedRecords
-        if related is not None:
-            self.__records = _Records(rows, None, self.__facts)
-        elif source is None and protected is not None:
-            # from here on no mechanism sees the other rows; only the ledger's fingerprint is of all
-            owners = checked_units(units, count, protected.name)
-            kept = kept_rows(owners, rows, labels, protected.rows)
-            self.__records = _Records(rows[kept], None if labels is None else labels[kept], self.__facts)
-        elif source is None:
-            self.__records = _Records(rows, labels, self.__facts)
-        else:
-            # a source that states a unit bounds its rows itself (`privot.partitions.chosen_rows`)
-            key = None if ledger is None or protected is None else owner_key(ledger)
-            self.__records = PartitionedRecords(source, self.__facts, key)
-        self.__noise: NoiseSource = SystemNoise() if noise is None else noise
-        self.__label = str(label)
-        self.__lock = threading.Lock()
+        named, whole = checked_columns(columns, dim), source.whole_units
+        facts = Facts(dim, public_count, float(clip), adjacency, classes, named, protected, whole_units=whole)
+        self.__facts, self.__label, self.__lock = facts, str(label), threading.Lock()
+        self.__kind: Kind = kind.described(classes, facts.clip, columns)
+        self.__records = source.records(facts, None if ledger is None else owner_key(ledger))
+        self.__noise: NoiseSource = noise
         self.__budget: MemoryBudget | LedgerBudget
         if ledger is None:
-            self.__budget = MemoryBudget(
-                *checked_budget(budget), adjacency, None if protected is None else protected.name
-            )
+            assert terms is not None
+            self.__budget = MemoryBudget(*terms, adjacency, None if protected is None else protected.name)
         else:
-            terms = None if budget is None else checked_budget(budget)
-            held = related if related is not None else rows if source is None else source
-            whose: tuple[Any, ...] = ()
-            if protected is not None:
-                whose = (protected.name, owners, labels) if held is rows else (protected.name,)
-            self.__budget = LedgerBudget(ledger, held, terms, adjacency, self.__label, new_records, *whose)
+            of_unit = None if protected is None else protected.name
+            self.__budget = LedgerBudget(ledger, source, terms, adjacency, self.__label, new_records, of_unit)
 
     @property
     def facts(self) -> Facts:
@@ -289,7 +251,7 @@ class Vault(VaultOpeners):
         only what goes beyond that is checked. `rows` says whether one of its mechanisms draws or keeps single records,
         which partitioned records do not give; what is unproven is refused as by `release`.
         """
-        if rows and isinstance(self.__records, PartitionedRecords):
+        if rows and not self.__records.in_one_place:
             raise one_place()
         check_standing(event, allow_unproven)
         with self.__lock:
@@ -385,7 +347,7 @@ class Vault(VaultOpeners):
         """
         check_shareable(mechanism, self.__facts)
         mechanism.needs.check(self.__facts)
-        noise, mark = self.__shared(mechanism, party)
+        noise, mark = noise_of_party(mechanism, party, self.__records, self.__noise, self.__budget)
         charged, guarantee = self.__pay(mechanism, 1, purpose, allow_unproven, delta, noise, mark)
         seen = SharedRecords(self.__records, party)
 
@@ -402,26 +364,6 @@ class Vault(VaultOpeners):
         # raised out here: what it hangs on inside the handler may hold records
         raise party.failure
 
-    def __shared(self, mechanism: Identified, party: Party) -> tuple[NoiseSource, str | None]:
-        """The noise of one release of many parties, and the mark of its charge, where a ledger remembers one.
-
-        The noise is that of the party's salt, of this vault's secret, of the records and of all that is asked.
-        """
-        budget, standing = self.__budget, self.__noise.standing
-        asked = asked_of_all(mechanism, self.__facts, standing)
-        if type(self.__noise) is not SystemNoise:
-            if standing is Standing.PROVEN:
-                raise UsageError(
-                    "A release of many parties takes its noise from the operating system: leave noise out."
-                )
-            # for tests: it cannot be made again, so another run is another release
-            return party.begin(asked, os.urandom(SALT_BYTES), self.__noise), None
-        named = f"{party.job}\n{arithmetic_mark(('scipy',), False)}\n".encode() + asked + b"\n"
-        if isinstance(budget, LedgerBudget):
-            named += budget.data.encode() + hashlib.sha256(self.__records.exact_digest(budget.row_key)).digest()
-        committed, noise, mark = derived(budget.secret_of(party.salt), named)
-        return party.begin(asked, committed, noise), mark if isinstance(budget, LedgerBudget) else None
-
     def secret_of(self, salt: bytes) -> bytes:
         """A secret for `release_once` that only this `salt` and the ledger's key together give.
 
@@ -437,8 +379,7 @@ class Vault(VaultOpeners):
 
     def forget_sums(self) -> None:
         """Remove the sums of finished partitions that are kept for a release which is on disk now."""
-        if isinstance(self.__records, PartitionedRecords):
-            self.__records.forget_sums()
+        self.__records.forget_sums()
 
     def released_once(self, mechanism: Identified, *, secret: bytes) -> bool:
         """Whether `release_once` with this mechanism and `secret` was paid for: asked again, it charges nothing."""
@@ -464,29 +405,8 @@ class Vault(VaultOpeners):
 
         Parameters and raises are those of `release`; every release of the stream carries the guarantee of all steps.
         """
-        steps = mechanism.steps
-        event, guarantee = self.__pay(mechanism, steps, purpose, allow_unproven, delta)
-        if not hasattr(mechanism, "begin"):
-
-            def run(step: int, query: Any) -> Release:
-                return run_paid(mechanism, guarantee, lambda: mechanism.run(self.__records, self.__noise, event, step))
-
-            return Stream(run, guarantee, steps)
-        answering = cast(Answering, mechanism)
-        begun: list[Answer] = []
-        lock = threading.Lock()
-
-        def answer(step: int, query: Any) -> Release:
-            def work() -> tuple[Value, Mapping[str, Any]]:
-                # one at a time: what a mechanism keeps between steps is not made for several threads
-                with lock:
-                    if not begun:
-                        begun.append(answering.begin(self.__records, self.__noise, event))
-                    return begun[0](step, query)
-
-            return run_paid(mechanism, guarantee, work)
-
-        return Stream(answer, guarantee, steps, answering.check)
+        event, guarantee = self.__pay(mechanism, mechanism.steps, purpose, allow_unproven, delta)
+        return paid_stream(mechanism, guarantee, event, self.__records, self.__noise)
 
     def __pay(
         self,
@@ -502,9 +422,9 @@ class Vault(VaultOpeners):
         noise = self.__noise if noise is None else noise
         check_purpose(purpose)
         mechanism.needs.check(self.__facts)
-        if isinstance(self.__records, PartitionedRecords) and not mechanism.needs.sums_only:
-            raise one_place()
         if not mechanism.needs.sums_only:
+            if not self.__records.in_one_place:
+                raise one_place()
             refuse_unit(self.__facts, f"{type(mechanism).__name__} draws or keeps single records, so it")
         step, whole, guarantee = priced(
             mechanism, steps, self.__facts, noise, self.__budget.delta if delta is None else delta, allow_unproven
@@ -519,6 +439,7 @@ class Vault(VaultOpeners):
 
     def __repr__(self) -> str:
         f = self.__facts
-        count = "records" if f.records is None else f"{f.records} records"
+        rows = self.__kind.rows_are
+        count = rows if f.records is None else f"{f.records} {rows}"
         of_unit = "" if f.unit is None else f" of {f.unit}"
         return f"<Vault {self.__label!r}: {count} in {f.dim} dimensions, clip {f.clip:g}, {f.adjacency}{of_unit}>"

@@ -107,7 +107,7 @@ class VaultOpeners(Sealed):
         ...     file = Path(folder) / "people.csv"
         ...     _ = file.write_text("age,sex\\n31,f\\n54,m\\n")
         ...     Vault.open(file, schema, adjacency="replace-one", budget=(1.0, 1e-5))
-        <Vault 'people.csv': 2 records in 2 dimensions, clip 1.41421, replace-one>
+        <Vault 'people.csv': 2 rows of a table in 2 dimensions, clip 1.41421, replace-one>
         >>> people, visits = (Schema((Column(name, "integer", 0, 99),)) for name in ("age", "days"))
         >>> codec = RelatedCodec({"people": people, "visits": visits}, key="person", per_parent=3)
         >>> with TemporaryDirectory() as folder:
@@ -115,12 +115,12 @@ class VaultOpeners(Sealed):
         ...     _ = files["people"].write_text("person,age\\na,31\\nb,54\\n")
         ...     _ = files["visits"].write_text("person,days\\nb,2\\nb,9\\n")
         ...     Vault.open(Files(files, label="clinic"), codec, adjacency="add-remove", budget=(1.0, 1e-5))
-        <Vault 'clinic': records in 5 dimensions, clip 2.23607, add-remove of one person, at most 4 rows>
+        <Vault 'clinic': related records in 5 dimensions, clip 2.23607, add-remove of one person, at most 4 rows>
         """
         kind, files = Vectors() if schema is None else as_kind(schema), Files.of(data)
         if isinstance(unit, str):
             unit = Unit(unit)
-        if kind.codec is None and (files.query is not None or files.parts is not None):
+        if not kind.by_schema and (files.query is not None or files.parts is not None):
             raise UsageError("The rows of a query are a table: state its schema.")
         if kind.clip is None:
             raise UsageError(
@@ -128,7 +128,7 @@ class VaultOpeners(Sealed):
             )
         make: Callable[..., Self] = cls
         # said here again: a reader that forgets the units is refused, and not taken for one of single records
-        whose = {} if unit is None else {"unit": unit.name, "per_unit": unit.rows}
+        whose = {} if unit is None else {"unit": unit}
         return make(
             **opened(files, kind, None if unit is None else unit.name),
             **whose,

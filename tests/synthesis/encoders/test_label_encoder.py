@@ -17,7 +17,7 @@ from torch import nn
 from privot import Ledger, Vault
 from privot.cli import run
 from privot.errors import DataError, PrivotError, UsageError
-from privot.kinds import Images
+from privot.kinds import Images, Unit
 from privot.synthesis import PublicEncoder, Synthesizer
 from privot.synthesis.fitted import ENCODER
 from privot.synthesis.job_files import LESSON
@@ -252,7 +252,7 @@ def test_an_encoder_for_labels_is_refused_where_nothing_is_labelled_by_codes(
         synthesizer(both, options={"labelled": 0.0}).fit(held)
     # the classifier would be tuned on single records that are kept between its steps
     x, y = stripes(SHAPE)
-    people = vault(unit="person", per_unit=2, units=np.arange(COUNT))
+    people = vault(unit=Unit("person", 2), units=np.arange(COUNT))
     with pytest.raises(UsageError, match="without a unit"):
         synthesizer(both, records=100).fit(people)
     grey = Vault(x[:, :256], y, classes=2, clip=16.0, adjacency="add-remove", budget=TERMS)

@@ -117,7 +117,7 @@ def audit_folder(
 def _untested(synthesizer: Synthesizer, guarantee: Guarantee) -> str:
     """Why no membership is tested in this folder."""
     found = f"comes from the method {synthesizer.config.method}"
-    if synthesizer.kind_.codec is not None:
+    if synthesizer.kind_.by_schema:
         found = "holds tables"
     elif guarantee.unit is not None:
         found = f"protects {guarantee.unit}"

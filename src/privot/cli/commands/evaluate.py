@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,23 +67,21 @@ def evaluate(
         raise UsageError(f"--seed must be a whole number from 0 to 4294967295, got {seed}.")
     folder = made_folder(synthetic)
     codec = codec_for(folder, schema)
-    if codec is not None and (shape is not None or inception is not None):
+    evaluated: Callable[..., dict[str, Any]]
+    if codec is None:
+        numbers: dict[str, Any] = {"classes": classes, "shape": shape, "inception": inception, "takes": takes}
+        evaluated, show = partial(evaluate_arrays, device=where, **numbers), _print_scores
+    elif shape is not None or inception is not None:
         raise UsageError("--shape and --inception cannot be combined with a table.")
+    else:
+        evaluated, show = partial(evaluate_table_data, codec=codec), _print_table_scores
     with working("evaluating", quiet=as_json) as tell:
-        if codec is not None:
-            answer = evaluate_table_data(synthetic, folder, test, codec, private, public_test, seed, tell)
-        else:
-            answer = evaluate_arrays(
-                synthetic, folder, test, classes=classes, shape=shape, inception=inception, takes=takes,
-                private=private, public_test=public_test, device=where, seed=seed, tell=tell,
-            )  # fmt: skip
+        answer = evaluated(synthetic, folder, test, private=private, public_test=public_test, seed=seed, tell=tell)
     keep_evaluation(folder, answer)
     if as_json:
         print_json(answer)
-    elif codec is not None:
-        _print_table_scores(answer)
     else:
-        _print_scores(answer)
+        show(answer)
 
 
 def _print_scores(answer: dict[str, Any]) -> None:

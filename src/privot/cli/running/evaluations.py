@@ -38,6 +38,7 @@ def evaluate_table_data(
     synthetic: str,
     folder: Path | None,
     test: str,
+    *,
     codec: TableCodec,
     private: str | None,
     public_test: bool,

@@ -64,7 +64,7 @@ class PaidAnswer:
     def pay(self, new_records: bool) -> bool:
         """Charge the ledger and write the answer; False where it was paid for before, and is written again."""
         from privot.adaptation.adaptation_answer import answer_once, stored
-        from privot.vault.budget import row_digests
+        from privot.data.record_digest import row_digests
 
         with ledgers.open_ledger(self.ledger, only_open=False) as book:
             data = book.fingerprint({"x": row_digests(self.held["x"])})

@@ -92,11 +92,11 @@ def compare_privately(
     """
     from privot.cli.printing.printed_answer import in_one_piece
     from privot.common.arguments import check_delta, check_epsilon
+    from privot.data.record_digest import row_digests
     from privot.errors import UsageError
     from privot.jobs.release_once import delivering
     from privot.opening.limits import MAX_TEXT
     from privot.vault import Vault
-    from privot.vault.budget import row_digests
 
     _check(sides, asked)
     assert asked.epsilon is not None

@@ -141,19 +141,17 @@ def _paid(
     from privot.federation.sketches.delivering import due
     from privot.federation.sketches.sketch_order import Order
     from privot.guarantee import Adjacency
-    from privot.kinds.contributions import checked_units
-    from privot.partitions.source import PartitionedSource
-    from privot.vault.budget import grouping_name, row_digests, row_key
+    from privot.vault.budget import grouping_name, row_key
+    from privot.vault.record_sources import record_source
 
     vault = ledgers.open_vault(book, terms=terms, new_records=o.new_records, where=o.data, **held)
     order = Order(design, o.epsilon, o.delta, Adjacency.parse(o.adjacency))
-    x = held["x"]
-    partitioned = isinstance(x, PartitionedSource)
-    known = {"x": x.named_by_class(row_key(book)) if partitioned else row_digests(x, held["y"])}
+    source = record_source(held["x"], held["y"], held.get("units"))
+    source.measured(held["classes"])
+    known = {"x": source.named_with_labels(row_key(book))}
     if o.units.column is not None:
         # other units of the same records give another sketch; the order of the file gives none
-        owners = None if partitioned else checked_units(held["units"], len(x), o.units.column)
-        told = repr([o.units.column, vault.facts.unit, grouping_name(book, x, owners, held["y"])])
+        told = repr([o.units.column, vault.facts.unit, grouping_name(book, source)])
         known["unit"] = np.frombuffer(told.encode("utf-8", "surrogatepass"), dtype=np.uint8)
     name = book.fingerprint(known)
     folder = book.path.with_name(book.path.name + ".sketches")

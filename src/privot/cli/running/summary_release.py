@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from privot.cli import ledgers
 from privot.cli.partitioned_input import PartitionOptions, expect_ledger, named_ledger, pass_bar
 from privot.cli.records import check_new_file, read_records, stated
-from privot.cli.table_input import NO_UNIT, UnitOptions, open_codec, table_facts, table_records
+from privot.cli.table_input import NO_UNIT, UnitOptions, check_alone, open_codec, table_records
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger
@@ -108,7 +108,7 @@ def _release(
     from privot.release import Release
     from privot.vault import Vault
 
-    delta = o.delta if o.delta is not None else _known_delta(place, held)
+    delta = o.delta if o.delta is not None else _known_delta(o, place, held)
     mechanism = make(epsilon=o.epsilon, delta=delta)
     # asked before a ledger is created, so that what cannot be released leaves none behind
     trial = Vault(**held, budget=(o.epsilon, delta))
@@ -152,19 +152,16 @@ def _release(
 def _held(o: SummaryOptions, codec: TableCodec | None) -> dict[str, Any]:
     """What a vault of these records is made with."""
     from privot.errors import UsageError
-    from privot.tables.encoded_columns import encoded_columns
 
     held: dict[str, Any] = {"adjacency": o.adjacency, "label": ledgers.label_of(o.data)}
+    if o.schema is not None:
+        check_alone({"--classes": o.classes, "--shape": o.shape})
     source = _source(o, codec)
     if source is not None:
-        clip = 1.0 if codec is None else table_facts(codec, {"--classes": o.classes, "--shape": o.shape})["clip"]
-        columns = () if codec is None else encoded_columns(codec.schema)
-        return held | {"x": source, "classes": source.classes, "clip": clip, "columns": columns, **o.units.held(source)}
+        return held | {"x": source, "classes": source.classes, "clip": source.clip or 1.0, **o.units.held(source)}
     if codec is not None:
-        clip = table_facts(codec, {"--classes": o.classes, "--shape": o.shape})["clip"]
         records = table_records(o.data, codec, o.units)
-        held |= {"x": records.x, "y": records.y, "classes": codec.classes, "clip": clip, **o.units.held(records)}
-        return held | {"columns": encoded_columns(codec.schema)}
+        return held | {"x": records.x, "y": records.y, "kind": codec, **o.units.held(records)}
     if o.data.lower().endswith(".parquet"):
         raise UsageError("A Parquet file is a table with a public schema: give --schema FILE.")
     facts = stated(o.classes, o.shape)
@@ -187,17 +184,17 @@ def _source(o: SummaryOptions, codec: TableCodec | None) -> PartitionedSource | 
     return o.partitions.open(o.data, codec, StatedFacts(facts.classes or 0, facts.shape), o.units.column)
 
 
-def _known_delta(place: Path | None, held: dict[str, Any]) -> float:
-    """The δ of the budget that the ledger has for these records."""
+def _known_delta(o: SummaryOptions, place: Path | None, held: dict[str, Any]) -> float:
+    """The δ of the budget that the ledger has for these records; refuses other records as the release would."""
     from privot.errors import UsageError
     from privot.ledger import Ledger
 
     if place is not None and place.is_file():
-        with Ledger.open(place) as book:
-            found = book.budget(_fingerprint(book, held))
+        with Ledger.open(place) as book, ledgers.naming_the_option():
+            found = book.admit(_fingerprint(book, held), new_records=o.new_records)
             if found is not None:
                 return found.delta
-    raise UsageError("No ledger states a δ for this data yet: give --delta.")
+    raise UsageError("These records have no budget yet, whose δ would be taken: give --delta.")
 
 
 def _check_budget(o: SummaryOptions, book: Ledger, held: dict[str, Any]) -> None:

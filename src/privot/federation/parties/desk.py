@@ -20,6 +20,7 @@ from privot.accounting import Gaussian, calibrate
 from privot.common.extras import needing
 from privot.common.files import PART, lock_folder, private_file, private_folder, sync
 from privot.data import load
+from privot.data.record_digest import row_digests
 from privot.errors import BudgetError, DataError, PolicyError, PrivotError, UsageError
 from privot.federation.coordination.answers import Answer, digest
 from privot.federation.coordination.requests import Request
@@ -35,7 +36,6 @@ from privot.ledger import Ledger
 from privot.mechanisms.sketching.private_sketch import PrivateSketch
 from privot.opening import read_bytes
 from privot.vault import Vault
-from privot.vault.budget import row_digests
 
 POLICY, KEY = "policy.toml", "signing.key"
 

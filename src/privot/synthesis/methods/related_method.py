@@ -12,7 +12,6 @@ from privot.synthesis.fitted import FittedRelated
 from privot.synthesis.methods.method import Outcome, SynthesisRun
 from privot.synthesis.methods.table_method import has_options, run_once
 from privot.synthesis.tabular.related.related_design import RelatedDesign
-from privot.tables.related_codec import RelatedCodec
 
 
 class RelatedMethod:
@@ -24,17 +23,12 @@ class RelatedMethod:
         """The design for (ε, δ) and the schemas."""
         if has_options(config):
             raise UsageError("The release of related tables follows from their schemas: leave out all other options.")
-        return RelatedDesign.choose(_codec(config), facts, config.epsilon, config.delta, config.seed)
+        return RelatedDesign.choose(config.codec, facts, config.epsilon, config.delta, config.seed)
 
     def read_design(self, fields: Mapping[str, Any], config: SynthesisConfig, device: str) -> RelatedDesign:
         """The design that a job wrote down."""
-        return RelatedDesign.from_dict(fields, _codec(config))
+        return RelatedDesign.from_dict(fields, config.codec)
 
     def run(self, run: SynthesisRun) -> Outcome:
         """Pay for the release and fit the models, which takes seconds and gives the same again: no checkpoint."""
         return run_once(run, FittedRelated)
-
-
-def _codec(config: SynthesisConfig) -> RelatedCodec:
-    assert isinstance(config.codec, RelatedCodec)
-    return config.codec

@@ -11,7 +11,6 @@ from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.fitted import Fitted, FittedTable
 from privot.synthesis.methods.method import Outcome, SynthesisRun
 from privot.synthesis.tabular.table_design import TableDesign
-from privot.tables.codec import TableCodec
 
 
 def has_options(config: SynthesisConfig) -> bool:
@@ -38,12 +37,10 @@ class TableMethod:
         """The design for (ε, δ) and the schema."""
         if has_options(config):
             raise UsageError("The release of a table follows from its schema: leave out all other options.")
-        assert isinstance(config.codec, TableCodec)
         return TableDesign.choose(config.codec, facts, config.epsilon, config.delta, config.seed)
 
     def read_design(self, fields: Mapping[str, Any], config: SynthesisConfig, device: str) -> TableDesign:
         """The design that a job wrote down."""
-        assert isinstance(config.codec, TableCodec)
         return TableDesign.from_dict(fields, config.codec)
 
     def run(self, run: SynthesisRun) -> Outcome:

@@ -193,7 +193,7 @@ class _Story:
         self.tell("4. Models learn from synthetic records only, and are tested on real ones that anybody may see.")
         codec, out = self.codec, self.out
         folder, test, private = out / "table", str(out / "registry.csv"), str(out / "north.csv")
-        found = evaluate_table_data(str(folder), folder, test, codec, private, True, 0)
+        found = evaluate_table_data(str(folder), folder, test, codec=codec, private=private, public_test=True, seed=0)
         keep_evaluation(folder, found)
         self.answer.table |= {"scores": found["auc"], "real": found["real_auc"]}
         folder, test = out / "digits", str(out / "digits.npz")
