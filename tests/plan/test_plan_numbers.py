@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from privot.accounting import Composed, Gaussian, account
+from privot.accounting.events import Event
+from privot.accounting.units import for_unit
 from privot.cli import run
 from privot.errors import UsageError
+from privot.kinds import Unit
 from privot.plan import measured
 from privot.plan.plan_answers import answer
 from privot.plan.plan_settings import FIELDS, KINDS, read_settings
+from privot.plan.plans import make_plan
 from privot.plan.synthesis_plans import table_schema
 
 ROOT = Path(__file__).parents[2]
@@ -239,3 +245,26 @@ def test_no_number_is_without_adjacency_standing_and_unit(kind: str) -> None:
         assert words in found["promise"]
     for words in (asked["adjacency"], "proven", "δ ="):
         assert words in found["people"]
+
+
+@pytest.mark.parametrize("kind", ["mean", "count", "histogram", "embedding", "table"])
+def test_the_page_says_what_a_unit_of_several_records_costs(kind: str) -> None:
+    asked = drawn(np.random.default_rng(5), kind, adjacency="add-remove", epsilon=1.0, records=2000, person=3)
+    found = answer(asked)
+    assert ["unit", "one record"] in found["facts"]
+    assert "--unit COLUMN --per-unit 3" in found["people"]
+    assert "3 times as large" in found["people"]
+    # as said: of noise three times as large, three records cost what one costs beside the noise of the plan
+    planned = make_plan(read_settings(asked)).plan
+    wider = account(for_unit(_widened(planned.event, 3.0), Unit("who", 3)), asked["delta"])
+    assert wider.epsilon() == pytest.approx(planned.guarantee.epsilon(), rel=1e-6)
+    assert str(wider.unit) == "one who, at most 3 rows"
+    # units are of add-remove alone
+    assert "--unit" not in answer({**asked, "adjacency": "replace-one"})["people"]
+
+
+def _widened(event: Event, factor: float) -> Event:
+    if isinstance(event, Gaussian):
+        return replace(event, sigma=event.sigma * factor)
+    assert isinstance(event, Composed)
+    return Composed(tuple(_widened(part, factor) for part in event.events))

@@ -11,8 +11,11 @@ from typing import Any
 
 from privot.accounting.events import Event
 from privot.accounting.planning.plan_terms import Plan
+from privot.accounting.units import group_event
+from privot.common.privacy_unit import unit_words
 from privot.common.visible import command_line
 from privot.errors import PrivotError
+from privot.guarantee import Adjacency
 from privot.plan import measured
 from privot.plan.person import epsilon_of_person
 from privot.plan.plan_settings import Settings, read_settings
@@ -35,7 +38,7 @@ def answer(asked: object, ledger: Path | None = None) -> dict[str, Any]:
         plan = planned.plan
         return {
             "headline": f"σ = {plan.sigma:.4g}",
-            "promise": plan.guarantee.stated() + "; unit: one record",
+            "promise": f"{plan.guarantee.stated()}; unit: {unit_words(plan.guarantee.unit)}",
             "facts": _facts(plan),
             "errors": [list(row) for row in planned.errors],
             "notes": list(planned.notes),
@@ -57,6 +60,7 @@ def _facts(plan: Plan) -> list[list[str]]:
     rows = [
         ["ε, as it is counted", f"{cost.epsilon():.6g} at δ = {cost.at_delta:g}"],
         ["adjacency", str(cost.adjacency)],
+        ["unit", unit_words(cost.unit)],
         ["standing", str(cost.standing)],
         ["sampling", cost.sampling],
         ["steps", str(plan.steps)],
@@ -77,9 +81,17 @@ def _people(settings: Settings, plan: Plan) -> str:
     cost = plan.guarantee
     if not math.isfinite(found):
         return f"Somebody with {settings.person} records is promised nothing at δ = {cost.at_delta:g}."
-    return (
+    said = (
         f"Somebody with {settings.person} records is promised ε = {found:.4g} at δ = {cost.at_delta:g}, "
         f"{cost.adjacency}, {cost.standing}: less than somebody with one."
+    )
+    if cost.adjacency is not Adjacency.ADD_REMOVE or group_event(plan.event, settings.person) is None:
+        return said
+    # noise of k·σ beside a sensitivity of k·Δ costs what σ costs beside Δ
+    return (
+        f"{said} With --unit COLUMN --per-unit {settings.person} the unit is a person, of whom at most "
+        f"{settings.person} records take part, and ε stays {cost.epsilon():.4g}: noise, and the errors above, are "
+        f"{settings.person} times as large."
     )
 
 
