@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 
 from privot import Synthesizer, Vault
 from privot.cli import run
+from privot.common import extras
 from privot.errors import UnprovenError, UsageError
 from privot.guarantee import Standing
 from privot.kinds.kind_registry import KINDS
@@ -128,3 +131,22 @@ def test_a_method_from_outside_that_calls_itself_proven_is_refused(tmp_path: Pat
     # nothing was paid: all of the budget is there
     made = Synthesizer(2.0, 1e-5, method="modest", device="cpu", allow_unproven=True).fit(vault)
     assert made.guarantee_.standing is Standing.UNPROVEN
+
+
+def test_who_plugs_in_is_looked_for_again_when_something_was_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(**_: object) -> None:
+        raise AssertionError("looked for")
+
+    assert "sounds" in KINDS
+    with monkeypatch.context() as patch:
+        patch.setattr(extras, "entry_points", look)
+        assert "sounds" in KINDS
+        assert "noises" not in KINDS
+    # the clock of a file system stands still for some milliseconds
+    time.sleep(0.02)
+    shutil.copytree(tmp_path / "a_stranger-1.0.dist-info", held := tmp_path / "another-1.0.dist-info")
+    (held / "METADATA").write_text("Metadata-Version: 2.1\nName: another\nVersion: 1.0\n")
+    (held / "entry_points.txt").write_text("[privot.kinds]\nnoises = a_stranger:Sounds\n")
+    assert KINDS.load("noises").__name__ == "Sounds"

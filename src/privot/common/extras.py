@@ -8,9 +8,12 @@ so an entry that cannot be imported breaks nothing but itself, and none can take
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -84,6 +87,20 @@ def _missing(module: str, need: str, extra: str | None) -> MissingDependencyErro
     return MissingDependencyError(f"{need} {prose}: pip install 'privot[{extra or smallest}]'.", name=module)
 
 
+@lru_cache(maxsize=64)
+def _points(group: str, places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    """The entries of a group where `places` are searched: finding them reads a file of every distribution."""
+    return tuple(entry_points(group=group))
+
+
+def _changed(place: str) -> int:
+    """When something was last installed in a folder, or removed; -1 where there is none."""
+    try:
+        return os.stat(place or os.curdir).st_mtime_ns
+    except OSError:
+        return -1
+
+
 @dataclass(frozen=True)
 class Registry:
     """What is called `what`, by name: `own` says "module:attribute", `group` is that of entry points.
@@ -98,7 +115,8 @@ class Registry:
 
     def plugged(self) -> dict[str, EntryPoint]:
         """The entries of other distributions by name, but for names that privot has."""
-        return {point.name: point for point in entry_points(group=self.group) if point.name not in self.own}
+        found = _points(self.group, tuple((place, _changed(place)) for place in sys.path))
+        return {point.name: point for point in found if point.name not in self.own}
 
     @property
     def names(self) -> tuple[str, ...]:
