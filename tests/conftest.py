@@ -16,6 +16,7 @@ from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 import warm
+from dask_cluster import cluster  # noqa: F401
 from postgresql_server import postgresql  # noqa: F401
 
 # `--gate` leaves repeats to `make test-all`

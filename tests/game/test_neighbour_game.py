@@ -6,19 +6,23 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from neighbour_game import Job, play
-from played_jobs import FAST, FRAMES, MORE_FRAMES, SLOW, SUMMARIES, of_server
+from played_jobs import FAST, FRAMES, MORE_FRAMES, SLOW, SUMMARIES, of_dask, of_server
 
+from dask_cluster import Cluster
 from privot.mechanisms.summaries import count, mean
 from privot.mechanisms.table_counts import marginals
 from privot.noise import SystemNoise, noisy_counts
 from privot.noise.kept_noise import KeptNoise
 from privot.noise.noise_source import KeyedNoise
+from privot.partitions.engines.dask_engine import DaskEngine
+from privot.partitions.partition_tasks import Added
 from privot.release import Release
 from privot.vault import Vault
 
@@ -53,6 +57,13 @@ def test_neighbouring_frames_cannot_be_told_apart_by_any_dtype(job: Job, tmp_pat
 @pytest.mark.slow
 def test_neighbours_on_a_server_cannot_either(postgresql: str, tmp_path: Path) -> None:
     holds(of_server(postgresql), tmp_path, 0.7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [0, 1], ids=["records", "units"])
+def test_neighbours_on_a_cluster_cannot_either(cluster: Cluster, place: int, tmp_path: Path) -> None:
+    cluster.have(2)
+    holds(of_dask(cluster.address)[place], tmp_path, 0.7)
 
 
 def needed(job: Job) -> None:
@@ -186,9 +197,26 @@ def test_a_dtype_that_follows_from_a_value_is_seen(tmp_path: Path, monkeypatch: 
     lost(COUNT, tmp_path, "kind.npy")
 
 
-def test_a_game_of_equal_neighbours_is_no_game(tmp_path: Path) -> None:
-    from dataclasses import replace
+@pytest.mark.slow
+def test_a_record_that_a_cluster_counts_twice_is_measured(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker adds the record in which neighbours differ, which has a partition of its own, a second time."""
+    asked = DaskEngine.map
 
+    def twice(self: Any, task: Any, partitions: Any) -> Any:
+        for place, found in asked(self, task, partitions):
+            alone = isinstance(found, Added) and found.seen.count == 1
+            yield place, replace(found, totals=tuple(2 * total for total in found.totals)) if alone else found
+
+    cluster.have(2)
+    monkeypatch.setattr(DaskEngine, "map", twice)
+    result = play(of_dask(cluster.address)[0], tmp_path)
+    assert not result.held
+    assert result.measured >= 1.4 * result.claimed
+
+
+def test_a_game_of_equal_neighbours_is_no_game(tmp_path: Path) -> None:
     same = replace(COUNT, lay=lambda folder, second: COUNT.lay(folder, False))
     lost(same, tmp_path, "played on equal records")
 

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +12,7 @@ import pytest
 from partition_samples import CODEC, SCHEMA, cut, exact, open_table, people, same, table_release, write_parquet
 from worker_sums import SlowCount
 
-import privot
+from dask_cluster import Cluster
 from privot import Ledger, Vault
 from privot.errors import PrivotError, UsageError
 from privot.kinds import Files
@@ -28,7 +23,6 @@ from privot.partitions.source_opening import open_source
 pytest.importorskip("distributed", reason="the engine dask needs Dask")
 pytestmark = [pytest.mark.slow]
 PEOPLE = people(300)
-PATHS = os.pathsep.join([str(Path(privot.__file__).parents[1]), str(Path(__file__).parent)])
 
 
 @pytest.fixture(scope="module")
@@ -128,97 +122,3 @@ def test_killed_workers_change_nothing(tmp_path: Path, whole: dict[str, Any], cl
         assert same(exact(open_table(folder, engine=engine), table_release()), whole)
         assert vault.charges("under fire") == 1
     assert len(killed) == KILLS
-
-
-# --- a cluster of real processes
-
-CALM = {
-    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
-    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
-    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "5s",
-}
-"""Dask watches itself a hundred times a second, in every process; here nobody looks."""
-
-
-class Cluster:
-    """A scheduler and workers as processes of their own."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self.workers, self._lock = folder, [], threading.Lock()
-        self._environment = {**os.environ, **CALM, "PYTHONPATH": os.pathsep.join([PATHS, *filter(None, sys.path)])}
-        place = folder / "scheduler.json"
-        self._scheduler = self._start("scheduler", "--scheduler-file", str(place), "--port", "0", "--no-dashboard")
-        clock = time.monotonic()
-        while not place.exists() or not place.read_text().strip():
-            assert time.monotonic() - clock < 60, "the scheduler did not start"
-            time.sleep(0.1)
-        import json
-
-        self.address = json.loads(place.read_text())["address"]
-
-    def _start(self, *words: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli.dask_" + words[0], *words[1:]],
-            cwd=self._folder,
-            env=self._environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def have(self, count: int) -> None:
-        """Let there be so many workers."""
-        with self._lock:
-            while len(self.workers) > count:
-                self._end(self.workers.pop())
-            while len(self.workers) < count:
-                self.workers.append(self._worker())
-
-    def _worker(self) -> subprocess.Popen[bytes]:
-        return self._start("worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
-
-    def killing(self, times: int) -> Any:
-        """While this is open, kill workers at random moments, and start another for each."""
-        from contextlib import contextmanager
-
-        @contextmanager
-        def during() -> Iterator[list[int]]:
-            killed: list[int] = []
-            done = threading.Event()
-
-            def kill() -> None:
-                dice = np.random.default_rng(1)
-                while len(killed) < times and not done.wait(0.5 + 3.0 * dice.random()):
-                    with self._lock:
-                        place = int(dice.integers(len(self.workers)))
-                        os.kill(self.workers[place].pid, signal.SIGKILL)
-                        self.workers[place].wait()
-                        self.workers[place] = self._worker()
-                    killed.append(place)
-
-            thread = threading.Thread(target=kill)
-            thread.start()
-            try:
-                yield killed
-            finally:
-                done.set()
-                thread.join()
-
-        return during()
-
-    @staticmethod
-    def _end(process: subprocess.Popen[bytes]) -> None:
-        process.kill()
-        process.wait()
-
-    def close(self) -> None:
-        for process in (*self.workers, self._scheduler):
-            self._end(process)
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    held = Cluster(tmp_path_factory.mktemp("dask"))
-    try:
-        yield held
-    finally:
-        held.close()

@@ -58,7 +58,7 @@ def frame_of(table: Table, schema: Schema, form: FrameForm) -> Any:
         return whole
     with needing("A Polars DataFrame needs", "frames"):
         import polars
-    out = polars.from_arrow(whole)
+    out: Any = polars.from_arrow(whole)
     enums = [name for name, dtype in dtypes.items() if dtype == ENUM]
     return out.with_columns([polars.col(n).cast(polars.Enum([str(w) for w in columns[n].words])) for n in enums])
 
