@@ -37,6 +37,7 @@ from privot.data.loading import Dataset
 from privot.errors import DataError
 from privot.federation.protocols.word_vectors import WordVectors
 from privot.tables import Column, Schema, TableCodec, encode_file
+from privot.tables.constraints.stated import Difference
 
 
 @dataclass(frozen=True)
@@ -173,15 +174,18 @@ SCHEMA = Schema(
         Column("grade", "ordinal", categories=("low", "high")),
         Column("smokes", "boolean", missing=True),
         Column("born", "date", "1900-01-01", "2024-12-31", missing=True),
+        Column("died", "date", "1900-01-01", "2034-12-31", missing=True),
         Column("seen", "date", "2020-01-01 00:00", "2020-12-31 23:59", format="%Y-%m-%d %H:%M"),
         Column("ill", "categorical", categories=("no", "yes", 3)),
     ),
     label="ill",
+    # what stands in a row then follows from two cells of its record
+    constraints=(Difference("died", "born", high=30_000),),
 )
 CODEC = TableCodec(SCHEMA)
 BASE: dict[str, Any] = {
     "age": 31, "income": 1234.5, "height": 1.7, "city": "Ulm", "code": 1, "grade": "low", "smokes": True,
-    "born": date(1980, 2, 29), "seen": datetime(2020, 6, 1, 12, 34), "ill": "no",
+    "born": date(1980, 2, 29), "died": date(2020, 6, 2), "seen": datetime(2020, 6, 1, 12, 34), "ill": "no",
 }  # fmt: skip
 
 
@@ -190,13 +194,13 @@ def changed(**values: Any) -> dict[str, Any]:
 
 
 TABLE = (
-    BASE, changed(age=54, income=0.0, city="a,b", code=2, grade="high", smokes=False, ill="yes"),
-    changed(age=7, income=999999.9, code=30, born=date(2001, 1, 1), ill=3, height=0.5),
+    BASE, changed(age=54, income=0.0, city="a,b", code=2, grade="high", smokes=False, ill="yes", died=None),
+    changed(age=7, income=999999.9, code=30, born=date(2001, 1, 1), ill=3, height=0.5, died=date(1999, 1, 1)),
     changed(age=None), changed(income=None), changed(city=None), changed(code=None), changed(smokes=None),
     changed(born=None), changed(age=2**60), changed(age=-5), changed(income=1e308), changed(income=-1.0),
     changed(city="Bonn"), changed(city="other"), changed(city="NA"), changed(code=4), changed(code=2**62),
     changed(born=date(1, 1, 1)), changed(born=date(9999, 12, 31)), changed(seen=datetime(1999, 1, 1, 0, 1)),
-    changed(height=5e-324),
+    changed(height=5e-324, died=date(9999, 12, 31)),
     changed(height=None), changed(grade="middle"), changed(grade=None), changed(seen=None), changed(ill="maybe"),
     changed(ill=None), changed(height=math.inf),
 )  # fmt: skip

@@ -65,6 +65,18 @@ def table(folder: Path, second: bool, odd: str = "99,,yes") -> None:
     (folder / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
 
 
+def stays(folder: Path, second: bool) -> None:
+    """Stays, which are learned in place of the day they end; the second neighbour lacks the longest one."""
+    dice = random.Random(0)
+    first = [dice.randrange(1, 20) for _ in range(60)]
+    rows = [f"2024-01-{a:02},2024-01-{a + dice.randrange(8):02},{dice.choice(['no', 'yes'])}" for a in first]
+    write(folder / "data.csv", "admitted,discharged,ill", [*rows, *([] if second else ["2024-01-01,2024-12-31,yes"])])
+    ends = {"type": "date", "low": "2024-01-01", "high": "2024-12-31"}
+    columns = [{"name": "admitted", **ends}, {"name": "discharged", **ends}, ILL]
+    apart = {"kind": "difference", "column": "discharged", "minus": "admitted"}
+    (folder / "schema.json").write_text(json.dumps({"columns": columns, "constraints": [apart]}), encoding="utf-8")
+
+
 def units(folder: Path, second: bool) -> None:
     """Visits of twenty patients; the second neighbour lacks one patient, who has more rows than take part."""
     rows = [f"patient {place % 20},{row}" for place, row in enumerate(visits())]
@@ -183,6 +195,7 @@ def of_dask(address: str) -> tuple[Job, ...]:
 
 
 KINDS = (
+    Job("synth of stays", ADD, stays, commands(synth("data.csv"))),
     Job("synth of a table by unit", UNITS, units, commands(synth("data.csv", *UNIT))),
     Job("synth of related tables", FAMILY, related, commands([*RELATED, "--out", "made"])),
     partitioned("CSV parts", "parts/*.csv", partial(parts, form="csv")),

@@ -25,7 +25,7 @@ def linear_rows(train: Table, test: Table, codec: TableCodec) -> tuple[sparse.cs
     ours: list[sparse.csr_matrix] = []
     theirs: list[sparse.csr_matrix] = []
     for column in codec.features:
-        a, b = (parse(column, table[column.name], codec.marks) for table in (train, test))
+        a, b = (_numbers(column, table, codec) for table in (train, test))
         if not column.is_number:
             for out, values in ((ours, a), (theirs, b)):
                 out.append(_one_hot(column, values))
@@ -37,6 +37,10 @@ def linear_rows(train: Table, test: Table, codec: TableCodec) -> tuple[sparse.cs
             at = np.where(gone, 0.0, (values - middle) / (spread or 1.0))
             out.append(sparse.csr_matrix(np.column_stack([at, gone] if column.missing else [at])))
     return tuple(sparse.hstack(blocks, format="csr") for blocks in (ours, theirs))
+
+
+def _numbers(column: Column, table: Table, codec: TableCodec) -> NDArray[np.float64]:
+    return codec.read(column, lambda written: parse(written, table[written.name], codec.marks))
 
 
 def _one_hot(column: Column, values: NDArray[np.float64]) -> sparse.csr_matrix:

@@ -49,11 +49,10 @@ def number_columns(synthetic: Table, real: Table, codec: TableCodec) -> tuple[di
     value in either table is left out.
     """
     out = []
-    marks = frozenset(codec.schema.marks)
     for column in codec.features:
         if not column.is_number:
             continue
-        made, true = (numbers_of(column, table[column.name], marks) for table in (synthetic, real))
+        made, true = (_numbers(column, table, codec) for table in (synthetic, real))
         made, true = made[~np.isnan(made)], true[~np.isnan(true)]
         if not len(made) or not len(true):
             continue
@@ -77,6 +76,15 @@ def number_columns(synthetic: Table, real: Table, codec: TableCodec) -> tuple[di
             }
         )
     return tuple(out)
+
+
+def _numbers(column: Column, table: Table, codec: TableCodec) -> Floats:
+    """A column's numbers as they stand, also outside the range; a difference counts as one of its own."""
+
+    def written(found: Column) -> Floats:
+        return numbers_of(found, table[found.name], codec.marks)
+
+    return codec.read(column, written, within=False)
 
 
 def _mean_error(made: Floats, true: Floats) -> float:

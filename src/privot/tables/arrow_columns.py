@@ -29,7 +29,8 @@ def encode_batch(batch: Any, codec: TableCodec) -> tuple[NDArray[np.float64], ND
     columns = dict(zip(names, batch.columns, strict=True))
 
     def coordinates(column: Column) -> NDArray[np.float64]:
-        return codec.coordinates(column, _numbers(column, columns[column.name], codec.marks))
+        numbers = codec.read(column, lambda written: _numbers(written, columns[written.name], codec.marks))
+        return codec.coordinates(column, numbers)
 
     # column by column in memory, as they are written here and read later
     rows = np.empty((batch.num_rows, len(codec.features)), order="F")

@@ -12,7 +12,7 @@ Two layouts of one row, both functions of that row and the schema alone:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from privot.common.declared import declared
 from privot.errors import DataError, UsageError, brief
-from privot.tables.cell_values import parse, rounded, unparse
+from privot.tables.cell_values import checked, parse, rounded, unparse
 from privot.tables.columns import Column
+from privot.tables.constraints.differences import difference, differences_of, restored
 from privot.tables.constraints.keeping import settle
 from privot.tables.schema import Schema
 from privot.tables.table import Table
@@ -43,8 +44,10 @@ class TableCodec:
     @declared(schema="privot.tables.schema:Schema")
     def __init__(self, schema: Schema, fine_ends: bool = True) -> None:
         self.schema = schema
-        self.fine_ends = fine_ends and any(has_fine_ends(column) for column in schema.features)
-        self.features = schema.features
+        self.fine_ends = fine_ends and any(has_fine_ends(column) for column in schema.learned.features)
+        self.features = schema.learned.features
+        self._differences = differences_of(schema.constraints)
+        self._known = {column.name: column for column in schema.columns}
         self.marks = frozenset(schema.marks)
 
     # --- shape
@@ -95,8 +98,22 @@ class TableCodec:
         self.check_names(table)
         rows = np.empty((table.rows, len(self.features)))
         for place, column in enumerate(self.features):
-            rows[:, place] = self.coordinates(column, parse(column, table[column.name], self.marks))
+            numbers = self.read(column, lambda written: parse(written, table[written.name], self.marks))
+            rows[:, place] = self.coordinates(column, numbers)
         return (rows if compact else self.widen(rows)), self._labels(table)
+
+    def read(
+        self, column: Column, of: Callable[[Column], NDArray[np.float64]], within: bool = True
+    ) -> NDArray[np.float64]:
+        """The numbers of a column as it is learned, from those `of` the columns as they are written.
+
+        A difference is cut to its range, unless it need not be `within` it.
+        """
+        found = next((c for c in self._differences if c.name == column.name), None)
+        if found is None:
+            return of(column)
+        numbers = difference(found, self._known, of(self._known[found.column]), of(self._known[found.minus]))
+        return checked(column, numbers) if within else numbers
 
     def widen(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Wide rows from compact ones."""
@@ -144,12 +161,15 @@ class TableCodec:
     def numbers(self, rows: NDArray[np.float64], labels: NDArray[np.int64] | None) -> dict[str, NDArray[np.float64]]:
         """By column, what `decode` writes for compact rows: numbers, or places of categories; NaN where missing.
 
-        The schema's constraints hold in it exactly.
+        The schema's constraints hold in it exactly. Differences are there by their own names too.
         """
         out = {c.name: self.column_numbers(c, rows[:, i]) for i, c in enumerate(self.features)}
         if labels is not None and self.schema.label is not None:
             out[self.schema.label] = self.column_numbers(self.schema[self.schema.label], labels.astype(np.float64))
-        return settle(self.schema, out)
+        out = settle(self.schema.learned, out)
+        if self._differences:
+            restored(self._differences, self._known, out)
+        return out
 
     def check_names(self, names: Iterable[str]) -> None:
         """Refuse a table whose columns have other `names` than the schema's."""

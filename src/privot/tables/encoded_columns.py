@@ -69,7 +69,7 @@ class EncodedColumn:
 
 def encoded_columns(schema: Schema) -> tuple[EncodedColumn, ...]:
     """All columns of a table as a vault of it holds them: in the order of its coordinates, the label last."""
-    found = [EncodedColumn(column, place) for place, column in enumerate(schema.features)]
+    found = [EncodedColumn(column, place) for place, column in enumerate(schema.learned.features)]
     if schema.label is not None:
         found.append(EncodedColumn(schema[schema.label], LABEL_PLACE))
     return tuple(found)

@@ -123,7 +123,8 @@ class RelatedCodec:
         """By table of children: the columns of a child's parent first, then its own; the label is the child's."""
         out = []
         parent = self.schemas[0]
-        known = (*parent.features, *self.count_columns, *([] if parent.label is None else [parent[parent.label]]))
+        label = [] if parent.label is None else [parent[parent.label]]
+        known = (*parent.learned.features, *self.count_columns, *label)
         for schema in self.schemas[1:]:
             context = tuple(replace(column, name=f"{self.parent}.{column.name}") for column in known)
             taken = {*schema.names, *schema.generated}

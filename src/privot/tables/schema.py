@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,15 @@ from privot.errors import DataError, UsageError, brief
 from privot.opening import read_json, read_toml
 from privot.tables.columns import Column
 from privot.tables.constraints.checking import check_constraints, named_columns
-from privot.tables.constraints.stated import Constant, Constraint, Key, constraint_from_dict
+from privot.tables.constraints.differences import as_differences, differences_of, learned_column
+from privot.tables.constraints.stated import (
+    Constant,
+    Constraint,
+    Difference,
+    EmptyUnless,
+    Key,
+    constraint_from_dict,
+)
 
 SCHEMA_VERSION = 1
 MAX_LABELS = 10
@@ -146,6 +155,32 @@ class Schema:
     def features(self) -> tuple[Column, ...]:
         """All columns but the label."""
         return tuple(column for column in self.columns if column.name != self.label)
+
+    @cached_property
+    def learned(self) -> Schema:
+        """The schema of what is counted and modelled: each difference stands in place of its column.
+
+        >>> days = [Column(name, "date", "2024-01-01", "2024-12-31") for name in ("admitted", "discharged")]
+        >>> Schema(tuple(days), constraints=(Difference("discharged", "admitted", high=60),)).learned.names
+        ('admitted', 'discharged - admitted')
+        """
+        found = differences_of(self.constraints)
+        if not found:
+            return self
+        known = {column.name: column for column in self.columns}
+        stands = {c.column: learned_column(c, known) for c in found}
+        named = {name: stands[name].name if name in stands else name for name in self.names}
+        constraints = tuple(
+            replace(c, column=named[c.column]) if isinstance(c, EmptyUnless) else c
+            for c in self.constraints
+            if not isinstance(c, Difference)
+        )
+        return replace(
+            self,
+            columns=tuple(stands.get(column.name, column) for column in self.columns),
+            constraints=constraints,
+            interactions=tuple(tuple(named[name] for name in names) for names in self.interactions),
+        )
 
     @property
     def classes(self) -> tuple[str | int | None, ...] | None:
@@ -306,6 +341,11 @@ def propose(
             continue
         hints = {field: value for field, value in dictionary[name].items() if field not in ("drop", "use")}
         # only where it is left out: a boolean has a type and may have nothing else
+        least, apart = hints.pop("at_least", None), hints.pop("apart", None)
+        if least is not None:
+            constraints = (*constraints, constraint_from_dict(_difference(name, least, apart)))
+        elif apart is not None:
+            raise DataError(f"The data dictionary says how far column {brief(name)} is apart: say at_least which one.")
         if "type" not in hints:
             hints["type"] = _type_of(name, hints)
         if hints.get("name", name) != name:
@@ -316,7 +356,13 @@ def propose(
             f"The data dictionary has two units, {brief(units[0])} and {brief(units[1])}: keep or drop one."
         )
     first, further = several_labels(label)
+    constraints = as_differences(constraints, columns)
     return Schema(tuple(columns), first, constraints=constraints, dropped=tuple(dropped), further_labels=further)
+
+
+def _difference(name: str, least: Any, apart: Any) -> dict[str, Any]:
+    """The column `name` as a difference of at least 0 from another one, and at most `apart` where that is known."""
+    return {"kind": "difference", "column": name, "minus": least, **({} if apart is None else {"high": apart})}
 
 
 def use_of(name: str, hints: Mapping[str, Any]) -> str | None:

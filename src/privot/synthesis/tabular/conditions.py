@@ -119,12 +119,12 @@ def _read(text: Any, schema: Schema) -> Condition:
     if not isinstance(text, str):
         raise UsageError(f"A condition is a text such as age>=65, got {brief(text)}.")
     # the longest name first: one may begin like another, or hold a sign
-    for name in sorted(schema.names, key=len, reverse=True):
+    for name in sorted({*schema.names, *schema.learned.names}, key=len, reverse=True):
         if text.strip().startswith(name):
             found = _TEXT.fullmatch(text.strip()[len(name) :])
             if found:
                 operator = "=" if found[1] == "==" else found[1]
-                return _condition(schema[name], operator, found[2].strip())
+                return _condition(_column(name, schema), operator, found[2].strip())
     raise UsageError(
         f"Expected a column of the schema, one of {' '.join(OPERATORS)} and a value, such as age>=65, "
         f"got {brief(text)}."
@@ -132,9 +132,11 @@ def _read(text: Any, schema: Schema) -> Condition:
 
 
 def _column(name: Any, schema: Schema) -> Column:
-    if name not in schema.names:
-        raise UsageError(f"A condition names column {brief(name)}, which the schema lacks.")
-    return schema[name]
+    if name in schema.names:
+        return schema[name]
+    if name in schema.learned.names:
+        return schema.learned[name]
+    raise UsageError(f"A condition names column {brief(name)}, which the schema lacks.")
 
 
 def _condition(column: Column, operator: str, value: Any) -> Condition:

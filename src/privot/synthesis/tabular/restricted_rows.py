@@ -63,7 +63,7 @@ def restricted_rows(model: TableModel, rows: int, seed: int, where: Sequence[Con
     ConvergenceError
         Too few of the rows that may be proposed are such rows; the sentence states their share.
     """
-    rules = Rules(model.codec.schema)
+    rules = Rules(model.codec.schema.learned)
     if not rules.named and not where:
         return model.sample_rows(rows, seed)
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:

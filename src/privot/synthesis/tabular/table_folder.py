@@ -19,6 +19,7 @@ from privot.synthesis.tabular.lost_links import lost_links, lost_sentences
 from privot.synthesis.tabular.table_design import TableDesign
 from privot.synthesis.tabular.table_fit import released_axes
 from privot.tables.codec import TableCodec
+from privot.tables.constraints.differences import differences_of
 from privot.tables.schema import Schema
 from privot.tables.table import Table
 from privot.tables.table_writing import table_bytes
@@ -84,16 +85,15 @@ def facts_of(params: Mapping[str, Any], learned: Mapping[str, Any]) -> list[list
     for column in schema["columns"]:
         kind = "dropped" if column.get("drop") is True else column["type"]
         kinds[kind] = kinds.get(kind, 0) + 1
-    order = [schema["label"] if f["column"] is None else _name(schema, f["column"]) for f in learned["factors"]]
+    stated = Schema.from_dict(schema)
+    names = [column.name for column in stated.learned.features]
+    order = [schema["label"] if f["column"] is None else names[f["column"]] for f in learned["factors"]]
+    apart = [f"{c.name} in place of {c.column}" for c in differences_of(stated.constraints)]
     return [
         ["method", f"{params['method']}: noisy marginals of the table's cells"],
         ["columns", ", ".join(f"{count} {kind}" for kind, count in kinds.items())],
         ["label", ", ".join(schema.get("labels", [schema["label"] or "none"]))],
         *([["interactions", "; ".join(" × ".join(n) for n in named)]] if (named := schema.get("interactions")) else []),
+        *([["differences", "; ".join(apart)]] if apart else []),
         ["drawn in this order", ", ".join(order)[:300]],
     ]
-
-
-def _name(schema: Mapping[str, Any], place: int) -> str:
-    names = [column["name"] for column in schema["columns"] if column["name"] != schema["label"]]
-    return str(names[place])

@@ -11,7 +11,18 @@ import numpy as np
 from privot.errors import DataError, UsageError, brief
 from privot.tables.cell_values import numbers_of, parse
 from privot.tables.columns import Column
-from privot.tables.constraints.stated import SOURCES, Constant, Constraint, EmptyUnless, Function, Key, Order, Word
+from privot.tables.constraints.differences import check_differences
+from privot.tables.constraints.stated import (
+    SOURCES,
+    Constant,
+    Constraint,
+    Difference,
+    EmptyUnless,
+    Function,
+    Key,
+    Order,
+    Word,
+)
 
 
 def check_constraints(constraints: Sequence[Constraint], columns: Sequence[Column]) -> None:
@@ -29,6 +40,7 @@ def check_constraints(constraints: Sequence[Constraint], columns: Sequence[Colum
         elif isinstance(constraint, Order):
             _check_kinds(constraint, known)
     _check_functions(constraints)
+    check_differences(constraints, known)
     narrowed(constraints, known)
 
 
@@ -86,6 +98,8 @@ def named_columns(constraint: Constraint) -> tuple[str, ...]:
         return constraint.columns
     if isinstance(constraint, EmptyUnless):
         return (constraint.column, constraint.when)
+    if isinstance(constraint, Difference):
+        return (constraint.column, constraint.minus)
     return (constraint.column, constraint.of) if isinstance(constraint, Function) else ()
 
 

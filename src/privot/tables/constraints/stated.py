@@ -24,6 +24,34 @@ class Order:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """`column` is `minus` and a difference of at least `low` and at most `high`, which is learned in its place.
+
+    The most is what the ranges of the two columns allow, unless given. Of moments, dates with a time of day, the
+    difference is counted in `unit`: seconds unless given, minutes, hours or days; of dates without one, in days.
+    `scale` says where its cells are cut, as for a column. It is missing where either column is.
+    """
+
+    column: str
+    minus: str
+    low: float = 0
+    high: float | None = None
+    unit: str | None = None
+    scale: str = "auto"
+
+    @property
+    def name(self) -> str:
+        """What the column of differences is called in counts, reports and conditions."""
+        return f"{self.column} - {self.minus}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types; what is left out has its default."""
+        ends = {"low": self.low, **({} if self.high is None else {"high": self.high})}
+        said = {**({} if self.unit is None else {"unit": self.unit}), "scale": self.scale}
+        return {"kind": "difference", "column": self.column, "minus": self.minus, **ends, **said}
+
+
+@dataclass(frozen=True)
 class EmptyUnless:
     """`column` is empty unless the column `when` has one of `values`; with one of them it may still be empty."""
 
@@ -80,9 +108,10 @@ class Key:
         return {"kind": "key", "column": self.column, "from": self.source, "prefix": self.prefix}
 
 
-Constraint = Order | EmptyUnless | Function | Constant | Key
+Constraint = Order | Difference | EmptyUnless | Function | Constant | Key
 _FIELDS: dict[str, tuple[set[str], set[str]]] = {
     "order": ({"columns"}, set()),
+    "difference": ({"column", "minus"}, {"low", "high", "unit", "scale"}),
     "empty-unless": ({"column", "when", "is"}, set()),
     "function": ({"column", "of", "map"}, set()),
     "constant": ({"column", "value"}, set()),
@@ -105,12 +134,17 @@ def constraint_from_dict(raw: Any) -> Constraint:
     if not needed <= found or found - needed - possible:
         fields = ", ".join([*sorted(needed), *(f"{name} (if you like)" for name in sorted(possible))])
         raise DataError(f"A constraint of kind {kind} has the fields {fields}; got {brief(sorted(map(str, found)))}.")
-    for name in ("column", "when", "of", "from", "prefix"):
+    for name in ("column", "minus", "unit", "scale", "when", "of", "from", "prefix"):
         if name in raw and not isinstance(raw[name], str):
             raise DataError(f"A constraint of kind {kind} has a {name} that is no text.")
     if kind == "order":
         _check_list(raw["columns"], "columns", str)
         return Order(tuple(raw["columns"]))
+    if kind == "difference":
+        ends = [raw[end] for end in ("low", "high") if end in raw]
+        if not all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends):
+            raise DataError("A difference lies between two numbers, low and high.")
+        return Difference(**{name: value for name, value in raw.items() if name != "kind"})
     if kind == "empty-unless":
         values = raw["is"] if isinstance(raw["is"], list) else [raw["is"]]
         _check_list(values, "is", str | int | float | bool)

@@ -59,6 +59,7 @@ def dictionary(
         '  one of a few words     {"categories": ["no", "yes"]}\n'
         '  no or yes              {"type": "boolean", "categories": [0, 1]}, in the words of the file, no first\n'
         '  may be missing         "missing": true beside the above\n'
+        '  never below another    "at_least": "admitted", "apart": 60 beside the range; apart is the most\n'
         '  an identifier, a text  {"use": "drop"}: nobody reads it, and what comes out is without it\n'
         '  whose a row is         {"use": "unit"}: to be given as --unit, which protects all rows of one together\n'
         "Then: " + command_line(["privot", "schema", "propose", "--dictionary", str(out), "--out", "schema.json"])
@@ -105,6 +106,7 @@ def propose(
     from privot.common.files import is_taken
     from privot.errors import UsageError
     from privot.tables import propose_from_sample
+    from privot.tables.constraints.differences import differences_of
 
     documents = [path for path in (dictionary, ddl, dtypes) if path is not None]
     if (sample is None) == (not documents):
@@ -140,6 +142,12 @@ def propose(
         typer.echo(
             f"Written as false and true: {', '.join(plain)}. Where the table has other words for no and yes, state "
             'them: "categories": [0, 1].'
+        )
+    known = {column.name: column for column in schema.learned.columns}
+    apart = [f"{c.name} ({known[c.name].low:g} to {known[c.name].high:g})" for c in differences_of(schema.constraints)]
+    if apart:
+        typer.echo(
+            f"Learned as differences: {', '.join(apart)}. State the most that is publicly known for each, as its high."
         )
     if unit is not None:
         typer.echo(f"Everything of one {unit} is protected together with --unit {command_line([unit])}.")

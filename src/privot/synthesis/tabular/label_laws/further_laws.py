@@ -60,7 +60,7 @@ class Asked:
     @classmethod
     def of(cls, codec: TableCodec) -> Asked:
         """What the schema of `codec` asks for."""
-        schema = codec.schema
+        schema = codec.schema.learned
         places = {column.name: place for place, column in enumerate(codec.features)}
         if schema.label is not None:
             places[schema.label] = LABEL

@@ -163,7 +163,7 @@ def child_rows(
     Constraints of the child's schema hold. Where a parent's columns leave no such child in many draws, the error says
     so.
     """
-    rules = Rules(model.codec.schema)
+    rules = Rules(model.codec.schema.learned)
     x = np.empty((len(given), len(model.codec.features)))
     labels = None if model.codec.classes is None else np.empty(len(given), dtype=np.int64)
     # siblings are drawn apart: rows of one block make up for each other's sampling error
