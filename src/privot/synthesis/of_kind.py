@@ -7,6 +7,7 @@ distribution is an entry point of the group `privot.synthesis_outputs`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -32,6 +33,29 @@ OUTPUTS = Registry(
 )
 
 
+@dataclass(frozen=True)
+class Drawing:
+    """What is drawn from a fitted model, and how it is written.
+
+    `endings` are those of a table's file, or of each related table's by its name, .csv unless given. `where` states
+    conditions on the rows of a table, `joined` is the share of images that are joined of two, and `progress` hears
+    (images written, in all).
+    """
+
+    n: int
+    seed: int | None = None
+    endings: str | Mapping[str, str] | None = None
+    spreadsheet_safe: bool = False
+    where: Sequence[str] | None = None
+    joined: float = 0.0
+    progress: Callable[[int, int], None] | None = None
+
+    @property
+    def sampled(self) -> dict[str, Any]:
+        """What the model is asked."""
+        return {"n": self.n, "seed": self.seed, "where": self.where or None, "joined": self.joined}
+
+
 class KindOutput(Protocol):
     """What a kind needs of the folder that a synthesis leaves behind."""
 
@@ -45,31 +69,11 @@ class KindOutput(Protocol):
         """A fitted model from the parts of its folder."""
         ...
 
-    def write_drawn(
-        self,
-        synthesizer: FittedSynthesizer,
-        path: Path,
-        n: int,
-        seed: int | None,
-        *,
-        spreadsheet_safe: bool = False,
-        progress: Callable[[int, int], None] | None = None,
-        where: Sequence[str] | None = None,
-        kinds: Mapping[str, str] | None = None,
-        joined: float = 0.0,
-    ) -> dict[str, int] | None:
-        """`n` samples at `path`; gives the number of rows of each of several tables."""
+    def write_drawn(self, synthesizer: FittedSynthesizer, path: Path, drawing: Drawing) -> dict[str, int] | None:
+        """What is drawn, at `path`; gives the number of rows of each of several tables."""
         ...
 
-    def write_made(
-        self,
-        synthesizer: FittedSynthesizer,
-        folder: Path,
-        samples: int,
-        seed: int | None,
-        kind: str | Mapping[str, str] | None,
-        spreadsheet_safe: bool,
-    ) -> dict[str, int] | None:
+    def write_made(self, synthesizer: FittedSynthesizer, folder: Path, drawing: Drawing) -> dict[str, int] | None:
         """The samples of a whole folder, and the numbers behind its pictures."""
         ...
 

@@ -13,6 +13,7 @@ import pytest
 
 from privot import Synthesizer, Vault
 from privot.errors import ConvergenceError, UsageError
+from privot.synthesis.of_kind import Drawing
 from privot.synthesis.output.output_folder import write_drawn
 from privot.synthesis.tabular import restricted_rows as module
 from privot.synthesis.tabular.conditions import conditions_of
@@ -274,7 +275,7 @@ def test_no_constraint_and_no_condition_changes_nothing(stated: Synthesizer) -> 
 @pytest.mark.parametrize("kind", [".csv", ".parquet"])
 def test_files_have_the_columns_that_are_made(stated: Synthesizer, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"made{kind}"
-    write_drawn(stated, path, 50, 1, where=["sex=F"])
+    write_drawn(stated, path, Drawing(50, 1, where=["sex=F"]))
     table = read_table(path)
     assert list(table) == list(SCHEMA.output_names)
     assert set(table["sex"]) == {"F"}

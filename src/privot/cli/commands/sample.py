@@ -49,6 +49,7 @@ def sample(
     from privot.cli.printing.progress import counting_bar
     from privot.cli.table_input import check_spreadsheet_safe, kind_for
     from privot.synthesis import Synthesizer
+    from privot.synthesis.of_kind import Drawing
     from privot.synthesis.output.output_folder import write_drawn
     from privot.synthesis.tabular.related.related_folder import check_folder, kinds_in
 
@@ -65,7 +66,8 @@ def sample(
     for kind in written if spreadsheet_safe else []:
         check_spreadsheet_safe(kind)
     with counting_bar("drawing samples", quiet=as_json) as tell:
-        rows = write_drawn(synthesizer, out, n, seed, spreadsheet_safe, tell, where, kinds, joined)
+        drawing = Drawing(n, seed, kinds, spreadsheet_safe, where, joined, tell)
+        rows = write_drawn(synthesizer, out, drawing)
     if as_json:
         tables = {} if rows is None else {"tables": rows}
         print_json({"out": str(out), "samples": n, **tables, "guarantee": synthesizer.guarantee_.to_dict()})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from privot.synthesis.neural.encoders.public_encoder import EncoderNeededError
 from privot.synthesis.neural.features.fourier import feature_map
 from privot.synthesis.neural.generators.generator import build
 from privot.synthesis.neural.public.public_means import PublicUse
+from privot.synthesis.of_kind import Drawing
 from privot.synthesis.output.image_folder import check_image_folder, write_image_folder
 
 if TYPE_CHECKING:
@@ -71,43 +73,23 @@ class NumbersOutput:
             raise DataError(f"The weights do not fit the configuration ({type(error).__name__}).") from None
         return fitted
 
-    def write_drawn(
-        self,
-        synthesizer: FittedSynthesizer,
-        path: Path,
-        n: int,
-        seed: int | None,
-        *,
-        spreadsheet_safe: bool = False,
-        progress: Callable[[int, int], None] | None = None,
-        where: Sequence[str] | None = None,
-        kinds: Mapping[str, str] | None = None,
-        joined: float = 0.0,
-    ) -> None:
+    def write_drawn(self, synthesizer: FittedSynthesizer, path: Path, drawing: Drawing) -> None:
         """Arrays, as the path's ending says; images without one become a folder of PNG files, by class name."""
-        if spreadsheet_safe:
+        if drawing.spreadsheet_safe:
             raise UsageError("Only tables with a schema hold text that a spreadsheet could read as a formula.")
         kind = synthesizer.kind_
         if not path.suffix:
             check_image_folder(path, kind.shape)
-        x, y = synthesizer.sample(n, seed=seed, where=where or None, joined=joined)
+        x, y = synthesizer.sample(**drawing.sampled)
         if path.suffix:
             write_samples(path, x, y, kind.shape, kind.class_names)
         else:
-            write_image_folder(path, x, y, kind.shape, kind.low, kind.high, kind.class_names, progress)
+            write_image_folder(path, x, y, kind.shape, kind.low, kind.high, kind.class_names, drawing.progress)
 
-    def write_made(
-        self,
-        synthesizer: FittedSynthesizer,
-        folder: Path,
-        samples: int,
-        seed: int | None,
-        kind: str | Mapping[str, str] | None,
-        spreadsheet_safe: bool,
-    ) -> None:
+    def write_made(self, synthesizer: FittedSynthesizer, folder: Path, drawing: Drawing) -> None:
         """Arrays, and a grid of images."""
-        self.write_drawn(synthesizer, folder / SYNTHETIC, samples, seed)
-        _write_grid(synthesizer, folder, seed)
+        self.write_drawn(synthesizer, folder / SYNTHETIC, replace(drawing, spreadsheet_safe=False))
+        _write_grid(synthesizer, folder, drawing.seed)
 
 
 def _check_sizes(config: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> None:

@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from privot.jobs.spending import write_spent
 from privot.synthesis.fitted import FittedSynthesizer
-from privot.synthesis.of_kind import output_of
+from privot.synthesis.of_kind import Drawing, output_of
 from privot.synthesis.output.html_report import write_report
 
-if TYPE_CHECKING:
-    pass
 
+def write_drawn(synthesizer: FittedSynthesizer, path: Path, drawing: Drawing) -> dict[str, int] | None:
+    """What is drawn, as `path`'s ending says: arrays, or the columns and types of a table (see `write_table`).
 
-def write_drawn(
-    synthesizer: FittedSynthesizer,
-    path: Path,
-    n: int,
-    seed: int | None,
-    spreadsheet_safe: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    where: Sequence[str] | None = None,
-    kinds: Mapping[str, str] | None = None,
-    joined: float = 0.0,
-) -> dict[str, int] | None:
-    """`n` samples, as `path`'s ending says: arrays, or the columns and types of a table (see `write_table`).
-
-    Without an ending it is a new folder of PNG files, by class name; `progress` hears (images written, in all).
-    `where` states conditions on the rows of a table; `joined` is the share of images that are joined of two. Related
-    tables become a new folder with a file for each, of the endings in `kinds` (.csv unless given); the number of rows
-    of each is returned.
+    Without an ending it is a new folder of PNG files, by class name. Related tables become a new folder with a file for
+    each; the number of rows of each is returned.
     """
-    more: dict[str, Any] = {"spreadsheet_safe": spreadsheet_safe, "progress": progress, "where": where}
-    return output_of(synthesizer.kind_).write_drawn(synthesizer, path, n, seed, **more, kinds=kinds, joined=joined)
+    return output_of(synthesizer.kind_).write_drawn(synthesizer, path, drawing)
 
 
 def write_folder(
@@ -51,7 +35,8 @@ def write_folder(
     Of related tables it gives the ending by name, and the number of rows of each is returned. `spent` is what the
     ledger holds (`spending`).
     """
-    rows = output_of(synthesizer.kind_).write_made(synthesizer, folder, samples, seed, kind, spreadsheet_safe)
+    drawing = Drawing(samples, seed, kind, spreadsheet_safe)
+    rows = output_of(synthesizer.kind_).write_made(synthesizer, folder, drawing)
     synthesizer.save(folder)
     write_spent(folder, spent)
     write_report(folder)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from privot.kinds import Kind
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.fitted import FittedRelated, FittedSynthesizer
+from privot.synthesis.of_kind import Drawing
 from privot.synthesis.tabular.related import related_folder as related
 from privot.synthesis.tabular.related.related_model import RelatedModel
 from privot.transport.slice_directions import fresh_seed
@@ -29,38 +31,17 @@ class RelatedOutput:
         """Fitted models of related tables from the parts of their folder."""
         return FittedRelated(RelatedModel.build(config.codec, learned, weights))
 
-    def write_drawn(
-        self,
-        synthesizer: FittedSynthesizer,
-        path: Path,
-        n: int,
-        seed: int | None,
-        *,
-        spreadsheet_safe: bool = False,
-        progress: Callable[[int, int], None] | None = None,
-        where: Sequence[str] | None = None,
-        kinds: Mapping[str, str] | None = None,
-        joined: float = 0.0,
-    ) -> dict[str, int]:
-        """A new folder with a file for each table, of the endings in `kinds` (.csv unless given)."""
-        codec = synthesizer.kind_.codec
-        endings = dict.fromkeys(codec.names, related.ENDINGS[0]) | dict(kinds or {})
-        made = synthesizer.sample(n, seed=seed, where=where or None, frame="table", joined=joined)
-        return related.write_tables(path, made, codec, endings, spreadsheet_safe)
+    def write_drawn(self, synthesizer: FittedSynthesizer, path: Path, drawing: Drawing) -> dict[str, int]:
+        """A new folder with a file for each table."""
+        codec, stated = synthesizer.kind_.codec, drawing.endings
+        endings = dict.fromkeys(codec.names, related.ENDINGS[0]) | dict(stated if isinstance(stated, Mapping) else {})
+        made = synthesizer.sample(**drawing.sampled, frame="table")
+        return related.write_tables(path, made, codec, endings, drawing.spreadsheet_safe)
 
-    def write_made(
-        self,
-        synthesizer: FittedSynthesizer,
-        folder: Path,
-        samples: int,
-        seed: int | None,
-        kind: str | Mapping[str, str] | None,
-        spreadsheet_safe: bool,
-    ) -> dict[str, int]:
+    def write_made(self, synthesizer: FittedSynthesizer, folder: Path, drawing: Drawing) -> dict[str, int]:
         """The tables, and the numbers behind their pictures."""
         # the pictures are of the same draw
-        seed = fresh_seed() if seed is None else seed
-        kinds = kind if isinstance(kind, Mapping) else None
-        rows = self.write_drawn(synthesizer, folder, samples, seed, spreadsheet_safe=spreadsheet_safe, kinds=kinds)
-        related.write_figures(folder, synthesizer.model_, samples, seed)
+        seed = fresh_seed() if drawing.seed is None else drawing.seed
+        rows = self.write_drawn(synthesizer, folder, replace(drawing, seed=seed))
+        related.write_figures(folder, synthesizer.model_, drawing.n, seed)
         return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from privot.kinds import Kind
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.fitted import FittedSynthesizer, FittedTable
+from privot.synthesis.of_kind import Drawing
 from privot.synthesis.tabular import table_folder as tables
 from privot.synthesis.tabular.restricted_rows import restricted_rows
 from privot.synthesis.tabular.table_model import TableModel
@@ -35,40 +36,21 @@ class TableOutput:
         model = TableModel.build(config.codec, learned, weights)
         return FittedTable(model, form=None if form is None else FrameForm.from_dict(form))
 
-    def write_drawn(
-        self,
-        synthesizer: FittedSynthesizer,
-        path: Path,
-        n: int,
-        seed: int | None,
-        *,
-        spreadsheet_safe: bool = False,
-        progress: Callable[[int, int], None] | None = None,
-        where: Sequence[str] | None = None,
-        kinds: Mapping[str, str] | None = None,
-        joined: float = 0.0,
-    ) -> None:
+    def write_drawn(self, synthesizer: FittedSynthesizer, path: Path, drawing: Drawing) -> None:
         """The columns and types of the table, as the path's ending says."""
-        x, _ = synthesizer.sample(n, seed=seed, where=where or None, frame="table", joined=joined)
-        tables.write_drawn(path, x, synthesizer.kind_.codec, spreadsheet_safe)
+        x, _ = synthesizer.sample(**drawing.sampled, frame="table")
+        tables.write_drawn(path, x, synthesizer.kind_.codec, drawing.spreadsheet_safe)
 
-    def write_made(
-        self,
-        synthesizer: FittedSynthesizer,
-        folder: Path,
-        samples: int,
-        seed: int | None,
-        kind: str | Mapping[str, str] | None,
-        spreadsheet_safe: bool,
-    ) -> None:
+    def write_made(self, synthesizer: FittedSynthesizer, folder: Path, drawing: Drawing) -> None:
         """The table, the numbers behind its pictures, and what noise drowned."""
-        made, _ = synthesizer.sample(samples, seed=seed, frame="table")
+        made, _ = synthesizer.sample(**drawing.sampled, frame="table")
         codec = synthesizer.kind_.codec
-        tables.write_drawn(folder / f"{tables.SYNTHETIC}{kind or '.csv'}", made, codec, spreadsheet_safe)
+        file = folder / f"{tables.SYNTHETIC}{drawing.endings or '.csv'}"
+        tables.write_drawn(file, made, codec, drawing.spreadsheet_safe)
         # pictures of the rows that are handed on, and of no others
         rows_made, labels = codec.encode(made, compact=True)
         judged = rows_made
-        if samples < _JUDGED:
-            judged, _ = restricted_rows(synthesizer.model_, _JUDGED, 0 if seed is None else seed)
+        if drawing.n < _JUDGED:
+            judged, _ = restricted_rows(synthesizer.model_, _JUDGED, drawing.seed or 0)
         drowned = tables.drowned_of(synthesizer.design_, synthesizer.release_, judged)
         tables.write_figures(folder, rows_made, labels, codec, drowned)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +17,8 @@ from privot.cli.parsing.typed_values import read_numbers, read_pair
 from privot.cli.printing.printed_answer import number, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
-    from privot.cli.running.summary_release import SummaryAnswer
+    from privot.cli.running.summary_release import SummaryAnswer, SummaryOptions
+    from privot.mechanisms.mechanism import Identified
 
 app = typer.Typer(
     help="Release one simple number of a private data set: count, mean, histogram or quantile.",
@@ -35,22 +39,37 @@ Level = Annotated[float, typer.Option(help="Probability that the interval covers
 OutFile = Annotated[Path | None, typer.Option("--out", help="New file to keep the release in (.npz).")]
 
 
-@app.command()
-def count(
+@dataclass(frozen=True)
+class Asked:
+    """What every command here is asked, with how its answer is shown."""
+
+    options: SummaryOptions
+    level: float
+    out: Path | None
+    as_json: bool
+
+    def of(self, classes: str | None) -> Asked:
+        """The same of records with these classes."""
+        return replace(self, options=replace(self.options, classes=classes))
+
+    def release(self, what: str, mechanism: Callable[..., Identified], **terms: Any) -> None:
+        """Release what `mechanism`(epsilon=…, delta=…, level=…, …) states, and print it as `what`."""
+        from privot.cli.running.summary_release import release_summary
+
+        make = partial(mechanism, level=self.level, **terms)
+        show = partial(_print, what=what, out=self.out, as_json=self.as_json)
+        release_summary(self.options, make, f"release {what}"[:130], show)
+
+
+def asked_of_every(
     data: Data,
     epsilon: Epsilon,
     adjacency: Neighbours,
     delta: OptionalDelta = None,
-    column: Annotated[str | None, typer.Option(help="Column: its name, or its number from 0.")] = None,
-    between: Annotated[
-        str | None, typer.Option(metavar="LOW,HIGH", help="Count records with a value from LOW to HIGH.")
-    ] = None,
-    category: Annotated[str | None, typer.Option(help="Count records of this category.")] = None,
     schema: shared.SchemaFile = None,
     unit: shared.UnitColumn = None,
     per_unit: shared.RowsPerUnit = None,
     unit_file: shared.UnitFile = None,
-    classes: shared.ClassesOrNumber = None,
     shape: shared.Shape = None,
     query: shared.Query = None,
     partitions: shared.Partitions = None,
@@ -63,186 +82,124 @@ def count(
     level: Level = 0.95,
     out: OutFile = None,
     as_json: AsJson = False,
+) -> Asked:
+    """The arguments and options of every command here."""
+    from privot.cli.partitioned_input import PartitionOptions
+    from privot.cli.running.summary_release import SummaryOptions
+    from privot.cli.table_input import UnitOptions
+
+    cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
+    units = UnitOptions(unit, per_unit, unit_file)
+    options = SummaryOptions(
+        data, epsilon, delta, adjacency, schema, None, shape, ledger, budget, new_records, out, cuts, as_json, units
+    )
+    return Asked(options, level, out, as_json)
+
+
+def command(own: Callable[..., None]) -> None:
+    """Add the command `own`, whose first argument is what `asked_of_every` makes of the options of all."""
+    every = inspect.signature(asked_of_every, eval_str=True).parameters
+    others = list(inspect.signature(own, eval_str=True).parameters.values())[1:]
+    # as help lists them: what every release is asked first, then what is asked of this one
+    taken = [*list(every.values())[:4], *others, *list(every.values())[4:]]
+
+    def run(**given: Any) -> None:
+        asked = asked_of_every(**{name: given.pop(name) for name in every})
+        own(asked, **given)
+
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in taken]
+    )
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in taken}
+    app.command(own.__name__, help=own.__doc__)(run)
+
+
+@command
+def count(
+    asked: Asked,
+    column: Annotated[str | None, typer.Option(help="Column: its name, or its number from 0.")] = None,
+    between: Annotated[
+        str | None, typer.Option(metavar="LOW,HIGH", help="Count records with a value from LOW to HIGH.")
+    ] = None,
+    category: Annotated[str | None, typer.Option(help="Count records of this category.")] = None,
+    classes: shared.ClassesOrNumber = None,
 ) -> None:
     """Release how many records there are, or how many have a value or category in one column.
 
     Example: privot release count patients.csv --schema schema.json --column age --between 65,120 --epsilon 0.5
     --delta 1e-6 --adjacency add-remove
     """
-    from privot.cli.partitioned_input import PartitionOptions
-    from privot.cli.running.summary_release import SummaryOptions, column_of, release_summary
-    from privot.cli.table_input import UnitOptions
+    from privot.cli.running.summary_release import column_of
     from privot.mechanisms import Count
 
-    make = partial(
-        Count,
-        column=None if column is None else column_of(column),
-        between=None if between is None else read_pair(between, "--between"),
-        category=category,
-        level=level,
-    )
-    cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
-    asked = SummaryOptions(
-        data, epsilon, delta, adjacency, schema, classes, shape, ledger, budget, new_records, out, cuts, as_json,
-        UnitOptions(unit, per_unit, unit_file),
-    )  # fmt: skip
+    named = None if column is None else column_of(column)
+    span = None if between is None else read_pair(between, "--between")
     what = "count" if column is None else f"count by {column}"
-    release_summary(asked, make, f"release {what}"[:130], partial(_print, what=what, out=out, as_json=as_json))
+    asked.of(classes).release(what, Count, column=named, between=span, category=category)
 
 
-@app.command()
-def mean(
-    data: Data,
-    column: AnyColumn,
-    epsilon: Epsilon,
-    adjacency: Neighbours,
-    delta: OptionalDelta = None,
-    value_range: OneRange = None,
-    schema: shared.SchemaFile = None,
-    unit: shared.UnitColumn = None,
-    per_unit: shared.RowsPerUnit = None,
-    unit_file: shared.UnitFile = None,
-    shape: shared.Shape = None,
-    query: shared.Query = None,
-    partitions: shared.Partitions = None,
-    engine: shared.EngineName = None,
-    scheduler: shared.Scheduler = None,
-    workers: shared.Workers = None,
-    ledger: LedgerFile = None,
-    budget: NewBudget = None,
-    new_records: NewRecords = False,
-    level: Level = 0.95,
-    out: OutFile = None,
-    as_json: AsJson = False,
-) -> None:
+@command
+def mean(asked: Asked, column: AnyColumn, value_range: OneRange = None) -> None:
     """Release the mean of one column; values beyond its public range are clamped to it.
 
     Example: privot release mean patients.csv --schema schema.json --column age --epsilon 0.5 --delta 1e-6 --adjacency
     add-remove
     """
-    from privot.cli.partitioned_input import PartitionOptions
-    from privot.cli.running.summary_release import SummaryOptions, column_of, release_summary
-    from privot.cli.table_input import UnitOptions
+    from privot.cli.running.summary_release import column_of
     from privot.mechanisms import Mean
 
-    span = None if value_range is None else read_pair(value_range)
-    make = partial(Mean, column=column_of(column), range=span, level=level)
-    cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
-    asked = SummaryOptions(
-        data, epsilon, delta, adjacency, schema, None, shape, ledger, budget, new_records, out, cuts, as_json,
-        UnitOptions(unit, per_unit, unit_file),
-    )  # fmt: skip
-    what = f"mean of {column}"
-    release_summary(asked, make, f"release {what}"[:130], partial(_print, what=what, out=out, as_json=as_json))
+    asked.release(f"mean of {column}", Mean, column=column_of(column), range=_span(value_range))
 
 
-@app.command()
+@command
 def histogram(
-    data: Data,
+    asked: Asked,
     column: AnyColumn,
-    epsilon: Epsilon,
-    adjacency: Neighbours,
-    delta: OptionalDelta = None,
     bins: Annotated[
         str | None,
         typer.Option(metavar="N|EDGES", help="Number of equal bins, or their edges: 0,18,65,120. Default: 10."),
     ] = None,
     value_range: OneRange = None,
-    schema: shared.SchemaFile = None,
-    unit: shared.UnitColumn = None,
-    per_unit: shared.RowsPerUnit = None,
-    unit_file: shared.UnitFile = None,
     classes: shared.ClassesOrNumber = None,
-    shape: shared.Shape = None,
-    query: shared.Query = None,
-    partitions: shared.Partitions = None,
-    engine: shared.EngineName = None,
-    scheduler: shared.Scheduler = None,
-    workers: shared.Workers = None,
-    ledger: LedgerFile = None,
-    budget: NewBudget = None,
-    new_records: NewRecords = False,
-    level: Level = 0.95,
-    out: OutFile = None,
-    as_json: AsJson = False,
 ) -> None:
     """Release how many records fall into each bin, or category, of one column; --column label counts classes.
 
     Example: privot release histogram patients.csv --schema schema.json --column age --bins 0,18,65,120 --epsilon 0.5
     --delta 1e-6 --adjacency add-remove
     """
-    from privot.cli.partitioned_input import PartitionOptions
-    from privot.cli.running.summary_release import SummaryOptions, column_of, release_summary
-    from privot.cli.table_input import UnitOptions
+    from privot.cli.running.summary_release import column_of
     from privot.mechanisms import Histogram
 
-    span = None if value_range is None else read_pair(value_range)
-    make = partial(Histogram, column=column_of(column), bins=_bins(bins), range=span, level=level)
-    cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
-    asked = SummaryOptions(
-        data, epsilon, delta, adjacency, schema, classes, shape, ledger, budget, new_records, out, cuts, as_json,
-        UnitOptions(unit, per_unit, unit_file),
-    )  # fmt: skip
-    what = f"histogram of {column}"
-    release_summary(asked, make, f"release {what}"[:130], partial(_print, what=what, out=out, as_json=as_json))
+    terms = {"column": column_of(column), "bins": _bins(bins), "range": _span(value_range)}
+    asked.of(classes).release(f"histogram of {column}", Histogram, **terms)
 
 
-@app.command()
+@command
 def quantile(
-    data: Data,
+    asked: Asked,
     column: AnyColumn,
-    epsilon: Epsilon,
-    adjacency: Neighbours,
-    delta: OptionalDelta = None,
     at: Annotated[
         str, typer.Option(metavar="Q,Q,…", help="Which quantiles, each between 0 and 1; several cost no more than one.")
     ] = "0.5",
     value_range: OneRange = None,
     cells: Annotated[int | None, typer.Option(help="Cells of the public grid. Default: 1024.")] = None,
-    schema: shared.SchemaFile = None,
-    unit: shared.UnitColumn = None,
-    per_unit: shared.RowsPerUnit = None,
-    unit_file: shared.UnitFile = None,
-    shape: shared.Shape = None,
-    query: shared.Query = None,
-    partitions: shared.Partitions = None,
-    engine: shared.EngineName = None,
-    scheduler: shared.Scheduler = None,
-    workers: shared.Workers = None,
-    ledger: LedgerFile = None,
-    budget: NewBudget = None,
-    new_records: NewRecords = False,
-    level: Level = 0.95,
-    out: OutFile = None,
-    as_json: AsJson = False,
 ) -> None:
     """Release quantiles of one column (the median unless --at is given), on a public grid over its range.
 
     Example: privot release quantile patients.csv --schema schema.json --column age --at 0.25,0.5,0.75 --epsilon 0.5
     --delta 1e-6 --adjacency add-remove
     """
-    from privot.cli.partitioned_input import PartitionOptions
-    from privot.cli.running.summary_release import SummaryOptions, column_of, release_summary
-    from privot.cli.table_input import UnitOptions
+    from privot.cli.running.summary_release import column_of
     from privot.mechanisms import Quantiles
     from privot.mechanisms.summaries.quantiles import CELLS
 
-    span = None if value_range is None else read_pair(value_range)
-    make = partial(
-        Quantiles,
-        column=column_of(column),
-        probabilities=read_numbers(at, "--at"),
-        range=span,
-        cells=CELLS if cells is None else cells,
-        level=level,
-    )
-    cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
-    asked = SummaryOptions(
-        data, epsilon, delta, adjacency, schema, None, shape, ledger, budget, new_records, out, cuts, as_json,
-        UnitOptions(unit, per_unit, unit_file),
-    )  # fmt: skip
-    what = f"quantiles of {column}"
-    release_summary(asked, make, f"release {what}"[:130], partial(_print, what=what, out=out, as_json=as_json))
+    grid = CELLS if cells is None else cells
+    terms = {"probabilities": read_numbers(at, "--at"), "range": _span(value_range), "cells": grid}
+    asked.release(f"quantiles of {column}", Quantiles, column=column_of(column), **terms)
+
+
+def _span(text: str | None) -> tuple[float, float] | None:
+    return None if text is None else read_pair(text)
 
 
 def _bins(text: str | None) -> int | tuple[float, ...] | None:
