@@ -17,6 +17,7 @@ from privot import Adjacency, Ledger, Standing, Synthesizer, Vault, compare_sket
 from privot.accounting import Gaussian, Laplace, account
 from privot.accounting.events import Renyi, Unbounded
 from privot.audit import EmbeddingAttack, SketchAttack
+from privot.audit.findings import Claim
 from privot.common.declared import declared
 from privot.errors import PrivotError, UsageError
 from privot.evaluation import frechet_distance
@@ -193,6 +194,8 @@ def test_an_adjacency_may_be_a_word_wherever_one_is_stated() -> None:
     stated = [*events, Facts(2, None, 1.0, word), EmbeddingAttack(2.0, 1e-5, word), SketchAttack(2.0, 1e-5, word)]
     for held in stated:
         assert held.adjacency is adjacency  # type: ignore[attr-defined]
+    assert DESIGN.sensitivity(word) == DESIGN.sensitivity(adjacency) < DESIGN.sensitivity("replace-one")
+    assert Claim(1.0, 1e-5, word, Standing.PROVEN).adjacency is adjacency  # type: ignore[arg-type]
     assert account(events[0], delta=1e-5) == account(Gaussian(2.0, 1.0, adjacency), delta=1e-5)
     assert vault().facts.adjacency is adjacency
     for wrong in (None, 1, "neither"):

@@ -212,7 +212,7 @@ def test_findings_show_claim_measurement_and_verdict(refuted: bool) -> None:
     words = shown(type(found)(**{**vars(found), "refuted": refuted, "name": HOSTILE}))
     assert ("REFUTED" in words) is refuted
     assert ("proves nothing" in words) is not refuted
-    for needed in ("replace-one", "unit one record", "proven", f"ε ≤ {found.claim.epsilon:.6g}", "<script>"):
+    for needed in ("replace-one", "unit one record", "proven", f"ε ≤ {found.claim.epsilon():.6g}", "<script>"):
         assert needed in words
 
 

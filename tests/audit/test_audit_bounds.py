@@ -11,7 +11,7 @@ from scipy import stats
 from privot.accounting import Gaussian, account
 from privot.accounting.laws import gaussian
 from privot.audit.attack import refutation
-from privot.audit.findings import Claim
+from privot.audit.findings import Claim, Finding
 from privot.audit.statistics.discriminants import learned_scores
 from privot.audit.statistics.epsilon_bounds import (
     Rates,
@@ -26,7 +26,7 @@ from privot.audit.statistics.epsilon_bounds import (
 )
 from privot.audit.statistics.estimates import Measured, measure
 from privot.errors import UsageError
-from privot.guarantee import Adjacency, TabulatedCurve
+from privot.guarantee import Adjacency, Standing, TabulatedCurve
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 10), (1, 10), (5, 10), (10, 10), (3, 50_000), (49_990, 50_000)])
@@ -180,7 +180,7 @@ def test_a_refuted_claim_is_said_to_be_broken_where_it_is() -> None:
     claim = Claim.of(account(Gaussian(1.0, 1.0, Adjacency.ADD_REMOVE), 1e-5))
     rates = Rates(0.9, 0.1)
     seen = Measured(rates.epsilon(1e-5), rates.shift(), rates, rates, 1e-5, 0.95, 100)
-    assert seen.epsilon < claim.epsilon
+    assert seen.epsilon < claim.epsilon()
     assert claim.curve is not None
     epsilon, claimed, shown = rates.broken_at(claim.curve)  # type: ignore[misc]
     assert claimed == pytest.approx(claim.curve.delta(epsilon))
@@ -191,3 +191,25 @@ def test_a_refuted_claim_is_said_to_be_broken_where_it_is() -> None:
     weak = Rates(0.5, 0.4)
     assert weak.broken_at(claim.curve) is None
     assert refutation(Measured(weak.epsilon(1e-5), weak.shift(), weak, weak, 1e-5, 0.95, 100), claim) == ""
+
+
+def test_epsilon_is_asked_of_claims_and_findings_as_of_guarantees() -> None:
+    guarantee = account(Gaussian(2.0, 1.0, Adjacency.ADD_REMOVE), 1e-5)
+    claim = Claim.of(guarantee)
+    assert claim.epsilon() == claim.epsilon(1e-5) == guarantee.epsilon()
+    # its curve was tabulated: at other δ it is a little above, never below
+    for delta in (1e-9, 3e-7, 2e-3):
+        assert guarantee.epsilon(delta) <= claim.epsilon(delta) <= 1.1 * guarantee.epsilon(delta)
+    # of one number alone, what is claimed at δ is at any larger one, and nothing is at a smaller
+    number = Claim(1.0, 1e-5, Adjacency.ADD_REMOVE, Standing.PROVEN)
+    assert (number.epsilon(), number.epsilon(1e-4), number.epsilon(1e-6)) == (1.0, 1.0, math.inf)
+    rates = Rates(0.9, 0.1)
+    seen = Measured(rates.epsilon(1e-5), rates.shift(), rates, rates, 1e-5, 0.95, 100)
+    found = Finding("a", claim, "", None, seen, False, 0.0)
+    assert found.epsilon() == found.epsilon(1e-5) == seen.epsilon > 0.0
+    # a lower bound at δ is one at every smaller δ
+    assert (found.epsilon(1e-9), found.epsilon(1e-3)) == (seen.epsilon, 0.0)
+    assert found.ratio == seen.epsilon / guarantee.epsilon()
+    for asked in (claim, found):
+        with pytest.raises(UsageError, match="strictly between 0 and 1"):
+            asked.epsilon(2.0)

@@ -99,7 +99,7 @@ def test_the_stated_noise_is_accepted_and_two_thirds_are_refuted(mechanism: Any,
     assert attack_for(mechanism, facts).claim.adjacency is facts.adjacency
     found = audit(mechanism, facts, runs=0, trials=20_000)
     assert not found.refuted
-    assert 0.0 < found.epsilon <= found.claim.epsilon
+    assert 0.0 < found.epsilon() <= found.claim.epsilon()
     assert audit(mechanism, facts, runs=0, trials=20_000, noise=Quiet(factor=2.0 / 3.0)).refuted  # type: ignore[arg-type]
 
 
@@ -146,7 +146,7 @@ def test_a_fault_inside_the_mechanism_is_found() -> None:
 def test_steps_are_composed_in_the_claim() -> None:
     facts = Facts(3, None, 1.0, ADD, 2)
     one, many = (attack_for(gradients(Poisson(0.2), steps=steps), facts).claim for steps in (1, 8))
-    assert many.epsilon > 1.5 * one.epsilon
+    assert many.epsilon() > 1.5 * one.epsilon()
 
 
 def test_an_attack_is_taken_as_it_is() -> None:

@@ -104,8 +104,8 @@ def refutation(measured: Measured, claim: Claim) -> str:
 
     A claim is a whole curve: it may hold at its δ, where few trials show little, and be broken at a smaller ε.
     """
-    if measured.epsilon > claim.epsilon:
-        return f"at δ = {claim.delta:g}, ε ≤ {claim.epsilon:.4g} is claimed and ε ≥ {measured.epsilon:.4g} was measured"
+    if measured.epsilon > (most := claim.epsilon()):
+        return f"at δ = {claim.delta:g}, ε ≤ {most:.4g} is claimed and ε ≥ {measured.epsilon:.4g} was measured"
     if claim.curve is not None:
         broken = [found for rates in (measured.free, measured.gaussian) if (found := rates.broken_at(claim.curve))]
         if broken:

@@ -8,6 +8,7 @@ from typing import Any
 
 from privot.audit.statistics.epsilon_bounds import shift_epsilon
 from privot.audit.statistics.estimates import Measured
+from privot.common.arguments import check_delta
 from privot.common.html_facts import html_facts
 from privot.common.privacy_unit import RECORD, Unit, relation_words, unit_words
 from privot.guarantee import Adjacency, Curve, Guarantee, Standing, TabulatedCurve
@@ -15,13 +16,13 @@ from privot.guarantee import Adjacency, Curve, Guarantee, Standing, TabulatedCur
 
 @dataclass(frozen=True)
 class Claim:
-    """A claimed upper bound: ε at δ, its adjacency and standing, and its whole privacy curve if that is known.
+    """A claimed upper bound: ε `quoted` at δ, its adjacency and standing, and its whole privacy curve if that is known.
 
     `unit` is what neighbours differ in where that is not one record. `shift` is set if the claim is that of a Gaussian
     mechanism with this shift (sensitivity over σ).
     """
 
-    epsilon: float
+    quoted: float
     delta: float
     adjacency: Adjacency
     standing: Standing
@@ -30,10 +31,21 @@ class Claim:
     shift: float | None = None
     unit: Unit | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+
     @property
     def relation(self) -> str:
         """The adjacency, and the unit where it is not a record."""
         return relation_words(self.adjacency, self.unit)
+
+    def epsilon(self, delta: float | None = None) -> float:
+        """The claimed ε at `delta` (the quoted one unless given); infinite where nothing is claimed."""
+        if delta is None or delta == self.delta:
+            return self.quoted
+        if self.curve is not None:
+            return self.curve.epsilon(delta)
+        return self.quoted if check_delta(delta) > self.delta else math.inf
 
     @classmethod
     def of(cls, guarantee: Guarantee, shift: float | None = None) -> Claim:
@@ -54,7 +66,7 @@ class Claim:
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types; ε is null if it is infinite."""
         return {
-            "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
+            "epsilon": self.quoted if math.isfinite(self.quoted) else None,
             "delta": self.delta,
             "adjacency": str(self.adjacency),
             "unit": RECORD if self.unit is None else self.unit.to_dict(),
@@ -81,9 +93,13 @@ class Finding:
     where: str = ""
     """Where on its curve a refuted claim is broken, by the trials that refute it."""
 
-    @property
-    def epsilon(self) -> float:
-        """The largest lower bound on ε that makes no assumption about the mechanism."""
+    def epsilon(self, delta: float | None = None) -> float:
+        """The largest lower bound on ε at `delta` (the claim's unless given) that assumes nothing of the mechanism.
+
+        What is not private for an ε at the claim's δ is not at any smaller δ; of a larger one nothing is known: 0.
+        """
+        if delta is not None and check_delta(delta) > self.claim.delta:
+            return 0.0
         return max((m.epsilon for m in (self.real, self.simulated) if m is not None), default=0.0)
 
     @property
@@ -102,7 +118,8 @@ class Finding:
     @property
     def ratio(self) -> float:
         """Measured ε over claimed ε."""
-        return self.epsilon / self.claim.epsilon if self.claim.epsilon > 0.0 else math.inf
+        claimed = self.claim.epsilon()
+        return self.epsilon() / claimed if claimed > 0.0 else math.inf
 
     def _repr_html_(self) -> str:
         claim, gaussian = self.claim, self.if_gaussian
@@ -114,8 +131,8 @@ class Finding:
         return html_facts(
             f"Audit of {self.name}",
             [
-                ("claimed", f"ε ≤ {claim.epsilon:.6g} at δ = {claim.delta:g}, {claim.standing}"),
-                ("measured", f"ε ≥ {self.epsilon:.4g} at {self.confidence:.1%} confidence"),
+                ("claimed", f"ε ≤ {claim.epsilon():.6g} at δ = {claim.delta:g}, {claim.standing}"),
+                ("measured", f"ε ≥ {self.epsilon():.4g} at {self.confidence:.1%} confidence"),
                 ("if the noise is Gaussian", None if gaussian is None else f"ε ≥ {gaussian:.4g}"),
                 ("adjacency", claim.adjacency),
                 ("unit", unit_words(claim.unit)),
@@ -130,7 +147,7 @@ class Finding:
             "name": self.name,
             "claimed": self.claim.to_dict(),
             "measured": {
-                "epsilon": self.epsilon,
+                "epsilon": self.epsilon(),
                 "epsilon_if_gaussian": self.if_gaussian,
                 "confidence": self.confidence,
                 "delta": self.claim.delta,

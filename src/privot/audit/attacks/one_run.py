@@ -49,7 +49,7 @@ class OneRun:
     @property
     def refuted(self) -> bool:
         """Whether more was measured than claimed."""
-        return self.epsilon > self.claim.epsilon
+        return self.epsilon > self.claim.epsilon()
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""

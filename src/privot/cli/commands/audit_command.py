@@ -168,9 +168,8 @@ def _print_findings(findings: Findings) -> None:
         if_gaussian = "–" if f.if_gaussian is None else number(f.if_gaussian, 4)
         what = f"δ {f.claim.delta:g}, {f.claim.relation}, {f.claim.standing}"
         verdict = "REFUTED" if f.refuted else "not refuted"
-        rows.append(
-            [f.name, number(f.claim.epsilon, 4), number(f.epsilon, 4), if_gaussian, what, " + ".join(trials), verdict]
-        )
+        claimed, measured = number(f.claim.epsilon(), 4), number(f.epsilon(), 4)
+        rows.append([f.name, claimed, measured, if_gaussian, what, " + ".join(trials), verdict])
     if rows:
         print_table(["attack", "claimed ε ≤", "ε ≥", "if Gaussian ≥", "of what", "trials", "verdict"], rows)
         for f in findings:

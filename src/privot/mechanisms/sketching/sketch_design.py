@@ -237,10 +237,10 @@ class SketchDesign:
         widths = (classes * self.matrix.shape[1], classes * knots, cells, knots if cells else 0)
         return dict(zip(BLOCKS, widths, strict=True))
 
-    def sensitivity(self, adjacency: Adjacency) -> float:
+    def sensitivity(self, adjacency: Adjacency | str) -> float:
         """The most one record moves the weighted sum, in L2; the formula stands at the top of this module."""
         squares = {name: self.weights[name] ** 2 for name, width in self.widths.items() if width}
-        if adjacency is Adjacency.ADD_REMOVE:
+        if Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE:
             return math.sqrt(sum(squares.values()))
         return math.sqrt(sum((4.0 if name == "features" else 2.0) * s for name, s in squares.items()))
 

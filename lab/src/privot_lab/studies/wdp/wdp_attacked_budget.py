@@ -88,8 +88,8 @@ def _row(sigma: float, delta: float, rate: float, printed: float, steps: int, tr
     found = run_attack(StatedClaim(attack, claim, "accountant"), runs=0, trials=many)
     beside = run_attack(StatedClaim(attack, stated, "as printed"), runs=0, trials=many)
     return {
-        "claimed": claim.epsilon,
-        "measured": found.epsilon,
+        "claimed": claim.epsilon(),
+        "measured": found.epsilon(),
         "refutes_printed": beside.refuted,
         "trials": many,
         "proven": account(repeated(event, steps), delta).epsilon(),

@@ -225,7 +225,7 @@ class _Story:
         ours, copier = tests[0], tests[len(tests) // 2]
         verdict = "REFUTED" if attack.refuted else "not refuted"
         self.tell(
-            f"   Measured: ε ≥ {attack.epsilon:.2f} where ε ≤ {attack.claim.epsilon:.2f} is claimed, at "
+            f"   Measured: ε ≥ {attack.epsilon():.2f} where ε ≤ {attack.claim.epsilon():.2f} is claimed, at "
             f"δ = {attack.claim.delta:g}, {attack.claim.adjacency}, {attack.claim.standing}: {verdict}.",
             f"   Of a record that was in and one that was not, it picks the right one {100 * ours.auc:.0f} % of the "
             f"time (a coin: 50 %); against a generator that copies its records, {100 * copier.auc:.0f} %.",
