@@ -183,7 +183,7 @@ def test_what_is_written_and_cannot_be_printed_is_said_to_be_there(
     ledger = f"{words[2]}.ledger" if name in ("adapt", "answer") else "a.csv.ledger"
     told = f"charged once to {here / ledger}, and what was paid for is in made."
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said == f"privot: Standard output cannot be written (No space left on device): {told}"
+    assert said == f"privot: Standard output cannot be used (No space left on device): {told}"
     # answers are kept for whoever asks again
     assert (charges(here), kept(here)) == ([1], [".release"] if name == "answer" else [])
     assert (here / "made").exists()

@@ -203,7 +203,7 @@ def warn_of_copies(book: Ledger, rows: Any, *places: str | Path) -> None:
                 warn(
                     f"{path} guards these very records ({budget.label}) and has spent ε = {cost:.4g} of "
                     f"{budget.epsilon:g} at δ = {budget.delta:g}, {budget.relation}: a second budget is a second "
-                    f"promise to the same people, so use --ledger {path}."
+                    f"promise to the same people, so use --ledger {command_line([str(path)])}."
                 )
 
 

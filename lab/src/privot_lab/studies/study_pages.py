@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from privot.common.files import write_whole
+from privot.common.visible import command_line
 from privot.errors import DataError
 from privot_lab.studies.paper_items import ITEMS, PaperItem
 from privot_lab.studies.result_tables import ResultTable, tables_of
@@ -65,7 +66,8 @@ def write_pages(results: Path, out: Path) -> list[Path]:
     """One page per paper, their figures, and README.md with all items, in `out`; returns the pages."""
     kept = results_in(results)
     if not kept:
-        raise DataError(f"There are no results in {results}: run privot study run all --out {results} first.")
+        first = command_line(["privot", "study", "run", "all", "--out", str(results)])
+        raise DataError(f"There are no results in {results}: run {first} first.")
     out.mkdir(parents=True, exist_ok=True)
     for name, held in kept.items():
         draw_figures(name, held, out / IMAGES)

@@ -64,9 +64,10 @@ def delivered(place: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         raise StoppedError(f"Interrupted: {_asked()[0] or _NOTHING}, and what was paid for is in {place}.") from None
     except OSError as error:
+        where = error.filename or "Standard output"
         raise DataError(
-            f"Standard output cannot be written ({error.strerror or error}): {_asked()[0] or _NOTHING}, and what was "
-            f"paid for is in {place}."
+            f"{where} cannot be used ({error.strerror or error}): {_asked()[0] or _NOTHING}, and what was paid for is "
+            f"in {place}."
         ) from None
 
 
