@@ -29,7 +29,7 @@ import privot.cli.running.sketch_release
 import privot.cli.running.summary_release
 import privot.federation.private_distance
 import privot.federation.sketches.delivering
-import privot.jobs.release_once
+import privot.jobs.paid_question
 import privot.mechanisms
 import privot.tables
 import privot.transport  # noqa: F401
@@ -48,12 +48,15 @@ MOMENTS = {
     "at the charge": "privot.ledger.ledger.Ledger._append",
     "after the charge": "privot.ledger.ledger.Ledger._anchor",
     "before the noise": "privot.vault.vault.run_paid",
-    "before it is kept": "privot.jobs.release_once.write_whole",
+    "before it is kept": "privot.release.Release.save",
     "while it is delivered": "privot.cli.printing.guarantee_words.in_words",
-    "when it was delivered": "privot.jobs.release_once._remove",
+    "when it was delivered": "privot.jobs.paid_question.Question.remove",
 }
-WRITTEN = {"while it is delivered": "privot.federation.sketches.signed_sketch.Sketch.save"}
-"""A sketch is written to a file, not printed."""
+WRITTEN = {
+    "before it is kept": "privot.federation.sketches.delivering.write_whole",
+    "while it is delivered": "privot.federation.sketches.signed_sketch.Sketch.save",
+}
+"""A sketch is kept and written as a file of its own, not printed."""
 SIGNALS = ("SIGINT", "SIGTERM", "SIGKILL")
 FEW = [
     ("release mean", "at the charge", "SIGKILL"),
@@ -73,7 +76,7 @@ def killed(name: str, moment: str, number: str, turn: int) -> dict[str, Any]:
     place = WRITTEN.get(moment, MOMENTS[moment]) if name == "sketch" else MOMENTS[moment]
     sides = 2 if name == "compare dp-swd" else 1
     # the budget of each side is a row, then its charge is; of two sides the one or the other is charged
-    at = 1 + sides + turn % sides if "the charge" in moment else 2 if "is kept" in moment else 1
+    at = 1 + sides + turn % sides if "the charge" in moment else 1
     code, out, err = life(COMMANDS[name], (place, int(signal.Signals[number]), at))
     found: dict[str, Any] = {"name": name, "moment": moment, "signal": number, "code": code, "out": out, "err": err}
     found |= {"sides": sides, "charged_then": sum(charges())}

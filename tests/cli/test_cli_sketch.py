@@ -10,8 +10,7 @@ import pytest
 
 from privot.cli import run
 from privot.federation import Sketch
-from privot.federation.sketches import signed_sketch
-from privot.jobs import release_once
+from privot.federation.sketches import delivering, signed_sketch
 from privot.ledger import Ledger
 
 pytestmark = pytest.mark.slow
@@ -142,7 +141,7 @@ def test_ranges_and_radii_that_overflow_are_refused_before_the_charge(capsys, fo
 def test_a_paid_sketch_that_could_not_be_written_is_delivered_later(capsys, folder, monkeypatch, broken) -> None:
     order = ["sketch", "a.npy", *TERMS, "--radius", "3"]
     kept = folder / "a.npy.ledger.sketches"
-    whole = release_once.write_whole
+    whole = delivering.write_whole
 
     def full(path, content, **more) -> None:
         if path.suffix != ".secret":
@@ -150,7 +149,7 @@ def test_a_paid_sketch_that_could_not_be_written_is_delivered_later(capsys, fold
         whole(path, content, **more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(signed_sketch if broken == "save" else release_once, "write_whole", full)
+        patch.setattr(signed_sketch if broken == "save" else delivering, "write_whole", full)
         for name in ("x", "y"):
             assert run([*order, "--out", f"{name}.sketch"]) == 3
             assert "costs nothing more" in capsys.readouterr().err

@@ -278,7 +278,7 @@ def test_resuming_with_other_terms_is_refused(capsys: Any, data: str, tmp_path: 
     assert "classes" in sentence(capsys)
     # before paying, the records must be those that were looked at when it started
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("privot.jobs.payments.Job.release", _stopped)
+        patch.setattr("privot.jobs.run.Run.release", _stopped)
         assert synth(data, tmp_path / "other", "--ledger", str(tmp_path / "ledger")) == 130
     with np.load(data) as held:
         np.savez(data, x=np.repeat(held["x"], 2, axis=1), y=held["y"])
@@ -449,7 +449,7 @@ def test_a_job_file_with_less_noise_is_refused_before_paying(capsys: Any, data: 
         out, ledger = tmp_path / name, tmp_path / f"{name}.ledger"
         assert run(["ledger", "init", str(ledger), "--data", data, "--epsilon", "50", *TERMS[2:]]) == 0
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("privot.jobs.payments.Job.release", _stopped)
+            patch.setattr("privot.jobs.run.Run.release", _stopped)
             assert synth(data, out, "--ledger", str(ledger)) == 130
         job = json.loads((out / "job.json").read_text())
         design = job["settings"]["design"]
@@ -469,7 +469,7 @@ def test_two_processes_on_one_folder_pay_once(capsys: Any, data: str, tmp_path: 
     ledger, out = tmp_path / "ledger", tmp_path / "out"
     assert run(["ledger", "init", str(ledger), "--data", data, "--epsilon", "50", *TERMS[2:]]) == 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("privot.jobs.payments.Job.release", _stopped)
+        patch.setattr("privot.jobs.run.Run.release", _stopped)
         assert synth(data, out, "--ledger", str(ledger)) == 130
     # fresh processes: one that has used tensors cannot be forked safely
     program = "import sys; from privot.cli import run; sys.exit(run(sys.argv[1:]))"

@@ -14,7 +14,7 @@ from privot import Vault
 from privot.cli import run
 from privot.errors import DataError
 from privot.federation import Sketch
-from privot.jobs.release_once import Kept
+from privot.jobs.paid_question import Paid
 from privot.kinds import Vectors
 
 pytestmark = pytest.mark.slow
@@ -225,7 +225,7 @@ def test_a_sketch_that_was_paid_is_found_again_in_another_order_of_the_file(
         raise DataError("The disk is full.")
 
     with monkeypatch.context() as broken:
-        broken.setattr(Kept, "put", full_disk)
+        broken.setattr(Paid, "put", full_disk)
         assert run(made) == 3
     order = dice.permutation(300)
     np.savez(tmp_path / "a.npz", x=x[order], who=who[order])

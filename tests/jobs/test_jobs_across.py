@@ -19,7 +19,7 @@ from privot.adaptation import DomainAdapter
 from privot.cli import run
 from privot.errors import BudgetError, LostReleaseError
 from privot.jobs.job import Job
-from privot.jobs.kept_salt import KeptSalt
+from privot.jobs.paid_file import PaidFile
 from privot.ledger import Ledger
 from privot.release import Release
 from privot.synthesis import Synthesizer
@@ -209,7 +209,7 @@ def test_a_salt_is_on_disk_before_the_charge(place: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Ledger, "charge", looking)
     assert typed("table") == 0
     assert seen == [{".json", ".salt"}]
-    assert not KeptSalt.of(Path("out/release.npz")).path.exists()
+    assert not PaidFile.salted(Path("out/release.npz")).again.exists()
 
 
 @pytest.mark.parametrize("kind", ["table", "adapt"])

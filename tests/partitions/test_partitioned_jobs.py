@@ -16,7 +16,7 @@ from partition_samples import CODEC, SCHEMA, cut, people, same, table_release, w
 from privot import Count, Ledger, Mean, Vault
 from privot.cli import run
 from privot.errors import UsageError
-from privot.jobs.payments import JobPayments
+from privot.jobs.run import Run
 from privot.kinds import Files
 from privot.mechanisms import SketchDesign
 from privot.mechanisms.sketching.private_sketch import SketchSums
@@ -155,7 +155,7 @@ def test_kept_sums_go_when_the_release_is_on_disk_not_after_training(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    release = JobPayments.release
+    release = Run.release
 
     def watched(payments: Any, *args: Any, **more: Any) -> Any:
         out = release(payments, *args, **more)
@@ -168,7 +168,7 @@ def test_kept_sums_go_when_the_release_is_on_disk_not_after_training(
         return sums(source, *asked)
 
     sums = PartitionedSource.sums
-    monkeypatch.setattr(JobPayments, "release", watched)
+    monkeypatch.setattr(Run, "release", watched)
     monkeypatch.setattr(PartitionedSource, "sums", noticed)
     assert start() == 0
     assert seen == [(True, False)]

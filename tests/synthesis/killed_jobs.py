@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from privot.jobs.job import Job
+from privot.jobs.run import Run
 from privot.ledger import Ledger
 from privot.synthesis import Synthesizer
 
@@ -40,4 +41,5 @@ def resumed(folder: Path, ledger: Ledger, records: Any, paid: Any = None, **give
     """The job of a folder goes on as the command does; `records` opens the vault: `kill` where it may not be opened."""
     job = given.pop("job", None) or Job.open(folder)
     made = Synthesizer.from_params(Job.open(folder).settings["params"], "cpu")
-    return made.run(job, records, paid or spent(ledger), ledger=ledger.identity, **given)
+    again = given.pop("pay_again", False)
+    return made.run(Run(job, records, paid or spent(ledger), ledger.identity, again), **given)

@@ -20,6 +20,7 @@ from privot.errors import BudgetError, DataError, UsageError
 from privot.evaluation.classifiers import CLASSIFIERS, fitted
 from privot.guarantee import Adjacency
 from privot.jobs.job import Job
+from privot.jobs.run import Run
 from privot.kinds import Images
 from privot.ledger import Ledger
 from privot.mechanisms.accuracy_counts import correct_counts_event
@@ -201,7 +202,7 @@ def test_what_is_due_is_what_is_charged_later(tmp_path: Path) -> None:
     ):
         for name in lost:
             (folder / name).rename(tmp_path / name)
-        due = design.due(job, spent(ledger))
+        due = design.due(Run(job, kill, spent(ledger)))
         assert isinstance(due, Composed)
         assert leaves(due) == leaves(Composed(tuple(wanted)))
         for name in lost:
@@ -217,7 +218,7 @@ def test_of_a_stream_the_blocks_that_nobody_paid_for_are_due(tmp_path: Path, mon
     job = Job(tmp_path, "name", {})
     step, labels = design.mechanism.event(design.facts), design.labelling.event(ADD)
     for paid in range(4):
-        due = design.due(job, lambda mark, paid=paid: paid)
+        due = design.due(Run(job, kill, lambda mark, paid=paid: paid))
         wanted = [repeated(step, 2 * (3 - paid))] if paid < 3 else []
         assert leaves(due) == leaves(Composed((*wanted, labels)))
 

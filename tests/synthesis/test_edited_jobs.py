@@ -24,6 +24,7 @@ from privot.accounting.events import Composed
 from privot.errors import BudgetError, DataError, PrivotError
 from privot.jobs.charges import charges
 from privot.jobs.job import Job
+from privot.jobs.run import Run
 from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.ledger import Ledger
 from privot.synthesis import Synthesizer
@@ -105,7 +106,7 @@ def resume(place: Path, from_file: bool, budget: float = 30.0) -> tuple[Synthesi
             return asked(method).fit(vault, folder=place / "out", pay_again=True), ledger
         job = Job.open(place / "out")
         asker = Synthesizer.from_params(job.settings.get("params", {}), "cpu")
-        return asker.run(job, lambda: vault, charges(ledger), ledger=vault.ledger, pay_again=True), ledger
+        return asker.run(Run(job, lambda: vault, charges(ledger), vault.ledger, True)), ledger
     except PrivotError as error:
         return error, ledger
 

@@ -13,6 +13,7 @@ import torch
 
 from privot.errors import DataError
 from privot.jobs.job import Job
+from privot.jobs.run import Run
 from privot.synthesis import Rules, Synthesizer
 from privot.synthesis.methods.embedding_training import Target, _Step
 from privot.synthesis.neural.after_training.warp_selection import warped
@@ -123,7 +124,7 @@ def test_they_are_fitted_saved_warped_and_go_on_after_a_kill(tmp_path: Path) -> 
     with pytest.raises(KeyboardInterrupt):
         small().fit(held, folder=tmp_path / "out", progress=kill)
     job = Job.open(tmp_path / "out")
-    resumed = Synthesizer.from_params(job.settings["params"], "cpu").run(job, lambda: held, lambda mark: 1)
+    resumed = Synthesizer.from_params(job.settings["params"], "cpu").run(Run(job, lambda: held, lambda mark: 1))
     assert resumed.generator_.members == MEMBERS
     assert resumed.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-3)
 

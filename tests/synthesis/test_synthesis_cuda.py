@@ -12,6 +12,7 @@ import torch
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
+from privot.jobs.run import Run
 from privot.kinds import Images
 from privot.synthesis import Synthesizer
 from privot.synthesis.method_configs import Embedding
@@ -90,7 +91,7 @@ def test_a_job_on_a_gpu_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     from privot.jobs.job import Job
 
     job = Job.open(tmp_path / "out")
-    again = asked("sinkhorn", generator="dcgan", channels=16).run(job, lambda: vault, lambda mark: 3)
+    again = asked("sinkhorn", generator="dcgan", channels=16).run(Run(job, lambda: vault, lambda mark: 3))
     assert np.allclose(done.sample(20, seed=1)[0], again.sample(20, seed=1)[0], atol=1e-5)
 
 
@@ -119,7 +120,7 @@ def test_a_killed_job_on_a_gpu_takes_its_last_block(method: str, tmp_path: Path)
         asked(method, **options).fit(vault, folder=tmp_path / "out", progress=kill)
     from privot.jobs.job import Job
 
-    again = asked(method, **options).run(Job.open(tmp_path / "out"), lambda: vault, lambda mark: 2)
+    again = asked(method, **options).run(Run(Job.open(tmp_path / "out"), lambda: vault, lambda mark: 2))
     assert np.isfinite(again.sample(20, seed=1)[0]).all()
 
 

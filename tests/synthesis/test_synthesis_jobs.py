@@ -15,6 +15,7 @@ from synthesis_samples import rules, toy
 from privot.errors import BudgetError, DataError, UsageError
 from privot.jobs.job import Job
 from privot.jobs.released_files import write_bytes
+from privot.jobs.run import Run
 from privot.ledger import Ledger
 from privot.synthesis import Synthesizer, train
 from privot.synthesis.neural.generator_training import checkpoint
@@ -69,7 +70,7 @@ def test_a_kill_during_training_costs_nothing_more(small: Any, tmp_path: Path) -
 
     job = Job.open(folder)
     done = Synthesizer.from_params(job.settings["params"], "cpu").run(
-        job, no_vault, spent(ledger), ledger=ledger.identity
+        Run(job, no_vault, spent(ledger), ledger.identity)
     )
     assert len(ledger.entries()) == 1
     assert done.guarantee_.epsilon() == pytest.approx(5.0, rel=1e-3)
@@ -82,20 +83,23 @@ def test_a_release_lost_after_its_charge_is_said_and_paid_again_only_if_asked(sm
     design = small().design(vault.facts)
     job = Job.start(folder, {"params": small().to_params(), "design": design.to_dict()})
 
-    def lost(mark: str) -> Any:
-        vault.release(design.mechanism, purpose=f"synthesis {mark}", delta=1e-5)
+    def lost(*_: Any, **__: Any) -> Any:
+        # what makes it again is gone too
+        (folder / "release.salt").unlink()
         raise Killed
 
-    with pytest.raises(Killed):
-        job.release(lost, spent(ledger))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("privot.release.Release.save", lost)
+        with pytest.raises(Killed):
+            small().run(Run(job, lambda: vault, spent(ledger), ledger.identity))
     synthesizer = small()
     with pytest.raises(BudgetError, match="pay_again"):
-        synthesizer.run(Job.open(folder), lambda: vault, spent(ledger), ledger=ledger.identity)
+        synthesizer.run(Run(Job.open(folder), lambda: vault, spent(ledger), ledger.identity))
     assert len(ledger.entries()) == 1
-    synthesizer.run(Job.open(folder), lambda: vault, spent(ledger), ledger=ledger.identity, pay_again=True)
+    synthesizer.run(Run(Job.open(folder), lambda: vault, spent(ledger), ledger.identity, True))
     assert len(ledger.entries()) == 2
     # and now that there is one, nobody pays a third time
-    synthesizer.run(Job.open(folder), lambda: vault, spent(ledger), ledger=ledger.identity, pay_again=True)
+    synthesizer.run(Run(Job.open(folder), lambda: vault, spent(ledger), ledger.identity, True))
     assert len(ledger.entries()) == 2
 
 
@@ -104,7 +108,7 @@ def test_a_job_killed_before_paying_pays_when_it_is_resumed(small: Any, tmp_path
     design = small().design(vault.facts)
     Job.start(tmp_path / "out", {"params": small().to_params(), "design": design.to_dict()})
     assert ledger.entries() == []
-    small().run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), ledger=ledger.identity)
+    small().run(Run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), ledger.identity))
     assert len(ledger.entries()) == 1
 
 
@@ -122,7 +126,7 @@ def test_what_runs_after_a_resume_is_what_was_decided_before(small: Any, tmp_pat
     design = small().design(vault.facts)
     Job.start(tmp_path / "out", {"params": small().to_params(), "design": design.to_dict()})
     other = small(rules=rules(500), seed=99)
-    done = other.run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), ledger=ledger.identity)
+    done = other.run(Run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), ledger.identity))
     assert done.release_.public["sigma"] == design.mechanism.sigma
     assert len(done.losses_) == 60
 
@@ -201,7 +205,7 @@ def test_what_was_learned_from_a_lost_release_is_not_continued_on_another(small:
     ledger, vault = locked(tmp_path, budget=(20.0, 1e-5))
     folder = tmp_path / "out"
     job = started(small, vault, folder)
-    first = small().run(job, lambda: vault, spent(ledger), ledger=ledger.identity, every=0.0)
+    first = small().run(Run(job, lambda: vault, spent(ledger), ledger.identity), every=0.0)
     write_folder(first, folder, 20, 1)
     old = {name: t.clone() for name, t in first.generator_.state_dict().items()}
     kept = (folder / checkpoint.NAME).read_bytes()
@@ -222,7 +226,7 @@ def test_what_was_learned_from_a_lost_release_is_not_continued_on_another(small:
             vault.forget_sums()
 
     (folder / "generator.safetensorsab12.part").write_bytes(b"half")
-    second = small().run(Job.open(folder), lambda: Watched(), spent(ledger), ledger=ledger.identity, pay_again=True)  # type: ignore[arg-type,return-value]
+    second = small().run(Run(Job.open(folder), lambda: Watched(), spent(ledger), ledger.identity, True))  # type: ignore[arg-type,return-value]
     # whoever pays starts in a folder with nothing but the job
     assert seen == [{"job.json"}]
     assert second.release_.digest() != first.release_.digest()
@@ -230,18 +234,18 @@ def test_what_was_learned_from_a_lost_release_is_not_continued_on_another(small:
     # and a checkpoint that comes back from somewhere is noticed
     (folder / checkpoint.NAME).write_bytes(kept)
     with pytest.raises(DataError, match="another release"):
-        small().run(Job.open(folder), lambda: vault, spent(ledger), ledger=ledger.identity)
+        small().run(Run(Job.open(folder), lambda: vault, spent(ledger), ledger.identity))
 
 
 def test_a_refusal_before_paying_removes_nothing(small: Any, tmp_path: Path) -> None:
     ledger, vault = locked(tmp_path, budget=(20.0, 1e-5))
     folder = tmp_path / "out"
-    done = small().run(started(small, vault, folder), lambda: vault, spent(ledger), ledger=ledger.identity)
+    done = small().run(Run(started(small, vault, folder), lambda: vault, spent(ledger), ledger.identity))
     write_folder(done, folder, 20, 1)
     (folder / "release.npz").unlink()
     held = {p.name for p in folder.iterdir()}
     with pytest.raises(DataError, match="requested"):
-        small(epsilon=1.0).run(Job.open(folder), lambda: vault, spent(ledger), ledger=ledger.identity, pay_again=True)
+        small(epsilon=1.0).run(Run(Job.open(folder), lambda: vault, spent(ledger), ledger.identity, True))
     assert {p.name for p in folder.iterdir()} == held
     assert len(ledger.entries()) == 1
 
@@ -251,10 +255,10 @@ def test_one_process_at_a_time(small: Any, tmp_path: Path) -> None:
     job = started(small, vault, tmp_path / "out")
     with job.alone(), job.alone():
         with pytest.raises(UsageError, match="Another process"):
-            small().run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), ledger=ledger.identity)
+            small().run(Run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), ledger.identity))
         assert ledger.entries() == []
-        small().run(job, lambda: vault, spent(ledger), ledger=ledger.identity)
-    small().run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), ledger=ledger.identity)
+        small().run(Run(job, lambda: vault, spent(ledger), ledger.identity))
+    small().run(Run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), ledger.identity))
     assert len(ledger.entries()) == 1
 
 
@@ -283,9 +287,9 @@ def test_a_job_pays_from_the_ledger_it_was_started_with(small: Any, tmp_path: Pa
     Job.start(tmp_path / "out", {**settings, "ledger": ledger.identity})
     for other in (None, "ab12"):
         with pytest.raises(DataError, match="another ledger"):
-            small().run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), ledger=other)
+            small().run(Run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), other))
     assert ledger.entries() == []
-    small().run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), ledger=ledger.identity)
+    small().run(Run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), ledger.identity))
 
 
 def test_settings_survive_json(small: Any, vault: Vault) -> None:

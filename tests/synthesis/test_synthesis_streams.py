@@ -18,6 +18,7 @@ from privot.accounting import FixedSize, Poisson, Repeated, account, gradient, p
 from privot.common.cuda_graphs import unchanged
 from privot.errors import BudgetError, DataError, NoTheoremError, UnprovenError, UsageError
 from privot.jobs.job import Job
+from privot.jobs.run import Run
 from privot.ledger import Ledger
 from privot.mechanisms import RandomProjection, SanitizedGradient
 from privot.mechanisms.directions import directions_of
@@ -227,10 +228,7 @@ def test_a_kill_loses_one_block_and_the_job_ends_with_the_charges_it_was_designe
     seen: list[int] = []
     job = Job.open(folder)
     done = Synthesizer.from_params(job.settings["params"], "cpu").run(
-        job,
-        lambda: locked(tmp_path)[1],
-        counted(ledger),
-        ledger=ledger.identity,
+        Run(job, lambda: locked(tmp_path)[1], counted(ledger), ledger.identity),
         progress=lambda step, steps, loss: seen.append(step),
     )
     assert len(ledger.entries()) == 4
@@ -269,7 +267,7 @@ def test_a_job_all_paid_for_ends_without_the_vault(tmp_path: Path) -> None:
 
     job = Job.open(tmp_path / "out")
     again = Synthesizer.from_params(job.settings["params"], "cpu").run(
-        job, no_vault, counted(ledger), ledger=ledger.identity
+        Run(job, no_vault, counted(ledger), ledger.identity)
     )
     assert len(ledger.entries()) == 4
     assert again.guarantee_.epsilon() == pytest.approx(done.guarantee_.epsilon())
@@ -282,7 +280,7 @@ def test_a_job_all_paid_for_with_nothing_kept_says_so(tmp_path: Path) -> None:
     design = asked("sinkhorn").design(vault.facts)
     job = Job.start(tmp_path / "out", {"params": asked("sinkhorn").to_params(), "design": design.to_dict()})
     with pytest.raises(BudgetError, match="new job"):
-        asked("sinkhorn").run(job, lambda: vault, lambda mark: 4)
+        asked("sinkhorn").run(Run(job, lambda: vault, lambda mark: 4))
     assert ledger.entries() == []
 
 
@@ -290,7 +288,7 @@ def test_a_ledger_that_knows_less_than_the_checkpoint_is_refused(tmp_path: Path)
     _, vault = locked(tmp_path)
     asked("sinkhorn").fit(vault, folder=tmp_path / "out")
     with pytest.raises(DataError, match="ledger it was started with"):
-        asked("sinkhorn").run(Job.open(tmp_path / "out"), lambda: vault, lambda mark: 3, ledger=vault.ledger)
+        asked("sinkhorn").run(Run(Job.open(tmp_path / "out"), lambda: vault, lambda mark: 3, vault.ledger))
 
 
 @pytest.mark.parametrize("method", ["sinkhorn", "sliced"])
@@ -302,7 +300,7 @@ def test_a_checkpoint_of_another_job_is_refused(method: str, tmp_path: Path) -> 
     held = (tmp_path / "out" / checkpoint.NAME).read_bytes()
     (tmp_path / "other" / checkpoint.NAME).write_bytes(held)
     with pytest.raises(DataError, match="another job"):
-        asked(method).run(other, lambda: vault, lambda mark: 4, ledger=vault.ledger)
+        asked(method).run(Run(other, lambda: vault, lambda mark: 4, vault.ledger))
 
 
 def test_a_checkpoint_whose_blocks_cost_less_is_refused(tmp_path: Path) -> None:
@@ -315,7 +313,7 @@ def test_a_checkpoint_whose_blocks_cost_less_is_refused(tmp_path: Path) -> None:
     guarantee = account(weaker, 1e-5).to_dict()
     checkpoint.save(training, path, job=job.name, blocks=4, guarantee=guarantee)
     with pytest.raises(DataError, match="charged as another event"):
-        asked("sinkhorn").run(job, lambda: vault, counted(ledger), ledger=ledger.identity)
+        asked("sinkhorn").run(Run(job, lambda: vault, counted(ledger), ledger.identity))
 
 
 @pytest.mark.parametrize("method", ["sinkhorn", "sliced", "sinkhorn-parameters"])
@@ -325,7 +323,7 @@ def test_less_noise_than_was_asked_for_is_refused_before_paying(method: str, tmp
     design["mechanism"]["sigma"] *= 0.9
     job = Job.start(tmp_path / "out", {"params": asked(method).to_params(), "design": design})
     with pytest.raises(DataError, match="nothing was paid"):
-        asked(method).run(job, lambda: vault, counted(ledger), ledger=ledger.identity)
+        asked(method).run(Run(job, lambda: vault, counted(ledger), ledger.identity))
     assert ledger.entries() == []
 
 
@@ -339,7 +337,7 @@ def test_records_of_other_facts_are_refused_before_paying(tmp_path: Path) -> Non
     terms = {"ledger": ledger, "budget": (5.0, 1e-5), "new_records": True}
     other = Vault(x[:-1], y[:-1], classes=2, clip=1.0, adjacency="replace-one", **terms)
     with pytest.raises(DataError, match="records differs"):
-        asked("sinkhorn").run(job, lambda: other, counted(ledger), ledger=ledger.identity)
+        asked("sinkhorn").run(Run(job, lambda: other, counted(ledger), ledger.identity))
     assert ledger.entries() == []
 
 
@@ -348,10 +346,10 @@ def test_another_ledger_and_another_process_are_refused(tmp_path: Path) -> None:
     settings = {"params": asked("sinkhorn").to_params(), "design": asked("sinkhorn").design(vault.facts).to_dict()}
     job = Job.start(tmp_path / "out", {**settings, "ledger": ledger.identity})
     with pytest.raises(DataError, match="another ledger"):
-        asked("sinkhorn").run(job, lambda: vault, counted(ledger), ledger="somebody else's")
+        asked("sinkhorn").run(Run(job, lambda: vault, counted(ledger), "somebody else's"))
     # a lock taken through another opening of the file is another process's
     with Job.open(tmp_path / "out").alone(), pytest.raises(UsageError, match="Another process"):
-        asked("sinkhorn").run(job, lambda: vault, counted(ledger), ledger=ledger.identity)
+        asked("sinkhorn").run(Run(job, lambda: vault, counted(ledger), ledger.identity))
     assert ledger.entries() == []
 
 
@@ -362,7 +360,7 @@ def test_a_generator_that_cannot_be_trained_costs_nothing(tmp_path: Path) -> Non
     design["rules"]["generator"]["segments"] = [[0, 3, "interval"]]
     job = Job.start(tmp_path / "out", {"params": asked("sinkhorn").to_params(), "design": design})
     with pytest.raises(UsageError, match="columns"):
-        asked("sinkhorn").run(job, lambda: vault, counted(ledger), ledger=ledger.identity)
+        asked("sinkhorn").run(Run(job, lambda: vault, counted(ledger), ledger.identity))
     assert ledger.entries() == []
 
 
@@ -398,7 +396,7 @@ def test_blocks_on_seeded_noise_stay_unproven_however_the_job_goes_on(tmp_path: 
     with pytest.raises(Killed):
         asked("sinkhorn", allow_unproven=True).fit(seeded, folder=tmp_path / "out", progress=kill_at(9))
     job = Job.open(tmp_path / "out")
-    done = asked("sinkhorn").run(job, lambda: Vault(x, y, **terms), counted(ledger), ledger=ledger.identity)
+    done = asked("sinkhorn").run(Run(job, lambda: Vault(x, y, **terms), counted(ledger), ledger.identity))
     assert str(done.guarantee_.standing) == "unproven"
     assert any("seed" in words for words in done.guarantee_.assumptions)
     assert any("entropy" in words for words in done.guarantee_.assumptions)
@@ -414,11 +412,11 @@ def test_a_job_that_no_theorem_covers_goes_on_only_where_that_is_allowed(tmp_pat
     paid = len(ledger.entries())
     with pytest.raises(UnprovenError, match="asymptotic"):
         asked("sliced", options=options).run(
-            Job.open(tmp_path / "out"), lambda: vault, counted(ledger), ledger=ledger.identity
+            Run(Job.open(tmp_path / "out"), lambda: vault, counted(ledger), ledger.identity)
         )
     assert len(ledger.entries()) == paid == 2
     done = asked("sliced", options=options, allow_unproven=True).run(
-        Job.open(tmp_path / "out"), lambda: vault, counted(ledger), ledger=ledger.identity
+        Run(Job.open(tmp_path / "out"), lambda: vault, counted(ledger), ledger.identity)
     )
     assert str(done.guarantee_.standing) == "asymptotic"
 

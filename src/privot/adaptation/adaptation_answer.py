@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -15,12 +14,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from privot.accounting import account, read_guarantee
 from privot.accounting.events import Gaussian, event_from_dict
 from privot.adaptation.adaptation_request import AdaptationRequest
-from privot.common.files import lock_folder, private_folder
+from privot.common.files import lock_folder, private_folder, write_whole
 from privot.errors import DataError
 from privot.federation.wire.messages import MAX_BYTES, decode, encode
 from privot.federation.wire.signing import open_sealed, seal
 from privot.guarantee import Guarantee, Standing
-from privot.jobs.release_once import KEPT_SUFFIX, write_once
+from privot.jobs.paid_question import Question
+from privot.jobs.run import Plan, Run
 from privot.mechanisms.mechanism import refuse_unit
 from privot.opening import read_bytes
 from privot.release import Release
@@ -71,22 +71,18 @@ def answer_once(
     lock = lock_folder(folder, "party")
     try:
         path = stored(request, folder, data)
+        question = Question(folder, path.stem, lambda: {"sigma": request.sigma})
         if path.exists():
             content = read_bytes(path, most=MAX_BYTES, inside=folder)
             release = read_answer(content, request)[0]
-            path.with_suffix(KEPT_SUFFIX).unlink(missing_ok=True)
+            question.remove()
             return Answered(content, release, False)
-
-        def make(secret: bytes, said: Mapping[str, Any]) -> bytes:
-            release = vault.release_once(
-                request.mechanism(said["sigma"]),
-                purpose=f"answer to the request {request.digest()[:16]}",
-                secret=secret,
-                delta=request.delta,
-            )
-            return seal(to_bytes(release, request), Ed25519PrivateKey.generate() if key is None else key)
-
-        content = write_once(path, lambda: {"sigma": request.sigma}, make)
+        purpose = f"answer to the request {request.digest()[:16]}"
+        run = Run(question, lambda: vault, vault.charges, plan=Plan(purpose, request.delta))
+        release, _ = run.release(lambda: request.mechanism(question.chosen["sigma"]))
+        content = seal(to_bytes(release, request), Ed25519PrivateKey.generate() if key is None else key)
+        write_whole(path, content)
+        question.remove()
         return Answered(content, read_answer(content, request)[0], True)
     finally:
         os.close(lock)

@@ -33,8 +33,8 @@ from privot.common.progress_lines import as_progress
 from privot.data.loading import checked_rows
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
-from privot.jobs.charges import Spent
 from privot.jobs.estimator import NotFittedError, PrivateEstimator
+from privot.jobs.home import Spent
 from privot.jobs.job import NAME, Job
 from privot.mechanisms.mechanism import Facts
 from privot.release import Release

@@ -23,9 +23,10 @@ from privot.common.interruption import finishing
 from privot.errors import DataError, LostReleaseError
 from privot.guarantee import Guarantee, Standing
 from privot.jobs.blocks import check_block, counted_anew, paid_block
-from privot.jobs.charges import Spent, check_charged, counted
+from privot.jobs.charges import check_charged, counted
+from privot.jobs.home import Spent
 from privot.jobs.job import Job
-from privot.jobs.kept_salt import KeptSalt
+from privot.jobs.paid_file import PaidFile
 from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.release import Release
 from privot.vault import Vault
@@ -144,7 +145,7 @@ class PaidTraining:
             purpose = f"adaptation by {design.settings.method} {self._mark(number)}"
             if path is not None and opened.repeats(mechanism):
                 held.enter_context(finishing())
-                kept = KeptSalt.of(path).release(
+                kept = PaidFile.salted(path).release(
                     opened, mechanism, purpose=purpose, delta=design.delta, charged=bool(times)
                 )
                 # a second charge of this block, where the first cannot be made again, counts too
@@ -163,18 +164,18 @@ class PaidTraining:
             try:
                 release.save(path)
             except OSError as error:
-                again = KeptSalt.of(path).path.exists()
+                again = PaidFile.salted(path).again.exists()
                 what = "run it again, which costs nothing more" if again else "this release is lost, its charge stays"
                 raise DataError(f"{path} could not be written ({error.strerror}): {what}.") from None
             # kept: from here on an interrupt loses nothing
-            KeptSalt.of(path).remove()
+            PaidFile.salted(path).forget()
             held.close()
 
         if kept is not None and stream is None and path is not None:
             if not path.exists():
                 save(kept)
             # a kill may have left it beside a release that is whole
-            KeptSalt.of(path).remove()
+            PaidFile.salted(path).forget()
         learner.run_block(stream, kept, save, progress)
         self._keep()
         if path is not None and not learner.keeps_release:
@@ -191,8 +192,8 @@ class PaidTraining:
         """Whether the release of a charged block can be made again, for no charge, from the salt that is kept."""
         if self.job is None:
             return False
-        salt = KeptSalt.of(kept_release(self.job, number))
-        return salt.path.exists() and salt.paid(self._opened(vault), self.learner.mechanism())
+        file = PaidFile.salted(kept_release(self.job, number))
+        return file.again.exists() and file.remade(self._opened(vault), self.learner.mechanism())
 
     def _check(self, block: Guarantee) -> None:
         """Refuse a block that was charged as another event than the design's."""

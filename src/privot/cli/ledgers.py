@@ -86,15 +86,6 @@ def ledgers_near(file: Path) -> list[Path]:
     return [ledger for ledger in found if ledger.is_file() and ledger.with_name(ledger.name + ".key").exists()]
 
 
-def kept_place(book: Ledger, asked: Sequence[object]) -> Path:
-    """Where a release that was `asked` for is kept, beside its ledger, until it is delivered."""
-    import hashlib
-    import json
-
-    name = hashlib.sha256(json.dumps(asked).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return book.path.with_name(book.path.name + ".releases") / f"{name}.paid"
-
-
 def check_ledger_file(path: Path) -> None:
     """Refuse a folder where the file of a ledger is expected."""
     from privot.errors import UsageError

@@ -5,27 +5,39 @@ Each private side pays for one release through its vault; everything after that 
 
 from __future__ import annotations
 
+import json
 import math
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.accounting import projection
+from privot.accounting import projection, read_guarantee
 from privot.common import arguments
 from privot.common.declared import declared
 from privot.common.interruption import finishing
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
+from privot.jobs.home import Home, Memory
+from privot.jobs.paid_question import Paid, delivering, of_vault
+from privot.jobs.run import Plan, Run
 from privot.mechanisms import RandomProjection
+from privot.opening import parse_json, read_bytes
+from privot.opening.limits import MAX_TEXT
 from privot.release import Release
 from privot.transport.slice_directions import Frame
 from privot.vault import Vault
 
 MIN_RECORDS = 8
 """Records per side, so that half of them still have a spread."""
+SIDES = ("a", "b")
+"""The parts of a comparison: the release of each side."""
 DRAWS = 40
 """How often the released rows are drawn again."""
 SLICES = 50
@@ -146,19 +158,98 @@ def private_sliced(
     >>> found.distinguishable, str(found.guarantees[0].standing), found.guarantees[1]
     (True, 'proven', None)
     """
-    public_side = not isinstance(second, Vault)
-    if public_side:
-        other = Vault(second, clip=first.facts.clip, adjacency=first.facts.adjacency, budget=(epsilon, delta))
+    terms: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "slices": slices, "p": p}
+    with distance_once(first, second, **terms, frame=frame, seed=seed, purpose=purpose) as paid:
+        return paid.value
+
+
+@contextmanager
+def distance_once(
+    first: Vault,
+    second: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    slices: int | None = None,
+    p: float = 2.0,
+    frame: Frame = "orthogonal",
+    seed: int = 0,
+    purpose: str = "compare by dp-swd",
+    public: str | None = None,
+) -> Iterator[Paid[PrivateSliced]]:
+    """The distance of `private_sliced`, for the block to deliver, which a kill before that does not lose.
+
+    Until the block succeeds it is kept beside the first ledger that pays: the same call finds it there, at no further
+    cost. `public` says which side is public ("a" or "b") where that side is a vault too.
+    """
+    if not isinstance(second, Vault):
+        second = Vault(second, clip=first.facts.clip, adjacency=first.facts.adjacency, budget=(epsilon, delta))
+        public = "b"
+    vaults = (second, first) if public == "a" else (first, second)
+    how: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "slices": slices, "p": p}
+    check_comparison(*vaults, **how, frame=frame)
+    paying = next((vault for vault in (first, second) if vault.ledger is not None), None)
+
+    def choose() -> dict[str, str]:
+        # public and fresh: both sides, and both attempts after a kill, have the same directions
+        return {"directions": str(secrets.randbits(120))}
+
+    def spent(mark: str) -> int:
+        return sum(vault.charges(mark) for vault in vaults if vault.ledger is not None)
+
+    home: Home
+    question = None
+    if paying is None:
+        # nobody's budget outlives this process, so nothing has to be kept
+        home, chosen = Memory(), choose()
     else:
-        other = second
-    mechanism = check_comparison(first, other, epsilon=epsilon, delta=delta, slices=slices, p=p, frame=frame)
-    # both are asked before either pays: a refusal of the second must not cost the first
-    for vault in (first, other):
-        vault.check(mechanism.event(vault.facts), purpose=purpose)
-    with finishing():
-        # an interrupt between the charge and the distance would lose what was paid for
-        a, b = (vault.release(mechanism, purpose=purpose, delta=delta) for vault in (first, other))
-        return compare_projections(a, b, p, seed=seed, second_is_public=public_side)
+        names = [paying.content_name(vault) for vault in (first, second)]
+        asked = ["dp-swd", names, first.facts.clip, str(first.facts.adjacency), public, {**how, "seed": seed}]
+        if frame != "orthogonal":
+            asked.append(frame)
+        home = question = of_vault(paying, *asked, choose=choose, parts=SIDES)
+
+    def make() -> PrivateSliced:
+        if question is not None and question.file().path.exists():
+            # an earlier version kept what it found
+            return _named(_found(question.file().path), public)
+        runs = [Run(home, lambda vault=vault: vault, vault.charges, plan=Plan(purpose, delta)) for vault in vaults]  # type: ignore[misc]
+
+        @cache
+        def mechanism() -> RandomProjection:
+            seed = int((chosen if question is None else question.chosen)["directions"])
+            return check_comparison(*vaults, **how, frame=frame, directions=seed)
+
+        # both are asked before either pays: a refusal of the second must not cost the first
+        for run, side in zip(runs, SIDES, strict=True):
+            if not run.charged(side):
+                run.vault.check(mechanism().event(run.vault.facts), purpose=purpose)
+        a, b = (run.release(mechanism, part=side)[0] for run, side in zip(runs, SIDES, strict=True))
+        return _named(compare_projections(a, b, p, seed=seed, second_is_public=public is not None), public)
+
+    if question is None:
+        with finishing():
+            # an interrupt between the charge and the distance would lose what was paid for
+            paid = Paid(make(), False)
+        yield paid
+        return
+    with delivering(question, make, spent=spent, what="comparison") as paid:
+        yield paid
+
+
+def _named(found: PrivateSliced, public: str | None) -> PrivateSliced:
+    """`found` with the sides in the order in which they were named: a public one was compared last."""
+    if public != "a":
+        return found
+    turned = {**found.public, "records": found.public["records"][::-1]}
+    return replace(found, public=turned, guarantees=found.guarantees[::-1])
+
+
+def _found(path: Path) -> PrivateSliced:
+    """What an earlier version found and kept in `path`."""
+    said = parse_json(read_bytes(path, most=MAX_TEXT, inside=path.parent).decode(), "what is kept of a comparison")
+    first, second = (None if g is None else read_guarantee(json.dumps(g)) for g in said["guarantees"])
+    return PrivateSliced(**{**said, "interval": tuple(said["interval"]), "guarantees": (first, second)})
 
 
 def check_comparison(

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from privot.accounting.events import Composed, Event, event_from_dict, leaves, units_in
 from privot.errors import DataError
 from privot.guarantee import Guarantee
+from privot.jobs.home import Spent
 from privot.jobs.job import Job
 from privot.jobs.spending import total
 from privot.ledger import Ledger
 from privot.ledger.tally import MarkedCharges
-
-Spent = Callable[[str], int]
-"""Counts the charges whose purpose carries a job's mark."""
 
 
 def charges(ledger: Ledger) -> Spent:

@@ -17,17 +17,17 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from privot.common.files import PART, sync
-from privot.common.interruption import finishing
-from privot.errors import DataError, LostReleaseError, UsageError
+from privot.errors import DataError, UsageError
+from privot.jobs.home import Home
+from privot.jobs.paid_file import SALT, PaidFile
 from privot.jobs.released_files import read_json, write_json
-from privot.release import Release
 
 try:
     import fcntl
@@ -40,7 +40,7 @@ SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Home):
     """A folder, the job's name, and everything that was decided before paying, as plain JSON types."""
 
     folder: Path
@@ -86,23 +86,17 @@ class Job:
                 "continue with the same, or choose another folder."
             )
 
-    @property
-    def mark(self) -> str:
-        """The mark in the purpose of this job's first charge."""
-        return f"(job {self.name})"
+    def file(self, part: str = "") -> PaidFile:
+        """Where the release of a part is kept, and the salt that makes it again."""
+        return PaidFile.salted(self.folder / (f"{part.replace(' ', '-')}.npz" if part else RELEASE))
 
-    @property
-    def any_mark(self) -> str:
-        """The beginning of the mark of every charge of this job, whichever part it is for."""
-        return f"(job {self.name}"
-
-    def marked(self, part: str) -> str:
-        """The mark of a later part of this job; no mark contains another."""
-        return f"(job {self.name}, {part})"
-
-    def kept(self, part: str = "") -> Path:
-        """Where the release of a part is kept."""
-        return self.folder / (f"{part.replace(' ', '-')}.npz" if part else RELEASE)
+    def clear(self, made: Sequence[str], keep: Sequence[str]) -> None:
+        """Remove files made from an earlier release, and parts of files that a kill left."""
+        for pattern in (*made, f"*{PART}"):
+            for old in self.folder.glob(pattern):
+                if old.name not in keep:
+                    old.unlink()
+        sync(self.folder)
 
     def discard(self) -> bool:
         """Remove a job that has released nothing, with what it kept beforehand; False where the folder holds more.
@@ -146,66 +140,11 @@ class Job:
                 self._held.remove(handle)
             os.close(handle)
 
-    def release(
-        self,
-        pay: Callable[[str], Release],
-        spent: Callable[[str], int],
-        again: bool = False,
-        check: Callable[[Release], None] | None = None,
-        ready: Callable[[], object] | None = None,
-        part: str = "",
-        made: Sequence[str] = (),
-        keep: Sequence[str] = (),
-        repeatable: Callable[[], bool] = bool,
-    ) -> Release:
-        """The release of this job: the one on disk, or a new one from `pay`(mark), written down at once.
-
-        `part` names a later release of the job, which has a mark and a file of its own.
-
-        `spent`(mark) returns the number of charges with that mark. A release on disk without a charge is refused, and
-        so is a release that `check` refuses. `again` allows a second charge where the first release was lost. After
-        `ready` has made its checks, and before anything is paid, files made from an earlier release are removed (those
-        that match a pattern in `made`, except those named in `keep`), so that later files follow from the last payment.
-        Where `repeatable`() is true, `pay` makes the very release that was paid for, and charges nothing more.
-        """
-        path = self.kept(part)
-        mark = self.marked(part) if part else self.mark
-        with self.alone():
-            # counted under the lock: another process may have paid in the meantime
-            paid = spent(mark)
-            if path.exists():
-                release = Release.load(path, inside=self.folder)
-                if not paid:
-                    raise DataError(
-                        f"{path} was never paid for: the budget at hand holds no charge of this job for these records. "
-                        "Continue with the ledger and the records that the job was started with."
-                    )
-                if check is not None:
-                    check(release)
-                return release
-            if paid and not again and not repeatable():
-                what = f"the charge for its {part}" if part else "its charge"
-                raise LostReleaseError(
-                    f"The job in {self.folder} was stopped between {what} and its release: that budget is spent and "
-                    "the release is lost, so allow a second charge (pay_again)."
-                )
-            if ready is not None:
-                ready()
-            for pattern in (*made, f"*{PART}"):
-                for old in self.folder.glob(pattern):
-                    if old.name not in keep:
-                        old.unlink()
-            sync(self.folder)
-            with finishing():
-                release = pay(mark)
-                release.save(path)
-            return release
-
 
 def _made_before_paying(path: Path) -> bool:
     """Whether a file of a job lies there before anything is paid: its name, a salt, public weights, partitions."""
     known = (NAME, "checkpoint.safetensors", "partitions")
-    return path.name in known or path.suffix in (".salt", PART)
+    return path.name in known or path.suffix in (SALT, PART)
 
 
 def _occupied(folder: Path) -> UsageError:

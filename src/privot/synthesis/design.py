@@ -17,8 +17,7 @@ from privot.accounting import account
 from privot.accounting.events import Event, of_standing
 from privot.errors import DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Standing
-from privot.jobs.charges import Spent
-from privot.jobs.job import Job
+from privot.jobs.run import Run
 from privot.mechanisms import Facts
 from privot.release import Release
 from privot.synthesis.job_files import CHOICE, LABELS
@@ -72,8 +71,8 @@ class Design(Protocol):
         """Whether it is charged more than once, and so has to reserve what it costs."""
         ...
 
-    def due(self, job: Job, spent: Spent) -> Event:
-        """What is still to be charged for `job`."""
+    def due(self, run: Run) -> Event:
+        """What `run` has still to be charged for."""
         ...
 
     def check(self, facts: Facts, epsilon: float, delta: float, device: str) -> None:
@@ -189,11 +188,11 @@ class GeneratorDesign:
             "method": str(fields["method"]),
         }
 
-    def due_parts(self, job: Job, first: bool) -> list[Event]:
+    def due_parts(self, run: Run, first: bool) -> list[Event]:
         """The cost of the later parts without a file; of all of them if the `first` release is still to be paid."""
         later = dict(self.parts)
         for name in self.parts:
-            if first or not (job.folder / f"{name}.npz").exists():
+            if first or not run.has(name):
                 break
             del later[name]
         return [self.part_cost(part, self.facts) for part in later.values()]
@@ -219,7 +218,7 @@ class ReleasedOnce:
         """All that will be charged: the one release."""
         return facts.cost(self.mechanism.event(facts))
 
-    def due(self: Design, job: Job, spent: Spent) -> Event:
+    def due(self: Design, run: Run) -> Event:
         """The same: it is called only when the release has to be paid."""
         return self.event(self.facts)
 

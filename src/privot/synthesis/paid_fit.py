@@ -1,25 +1,24 @@
 """How a synthesizer pays and trains: a vault goes in, releases are charged, their outcome is kept; it sees no record.
 
 It connects the parts: a frozen config (`config`), a design made from it (`planner`), a method that runs the design
-(`methods`), and payments that charge and keep (`privot.jobs.payments`). With a folder it is a job, which a second call
+(`methods`), and a run that charges and keeps (`privot.jobs.run`). With a folder it is a job, which a second call
 with the same arguments continues.
 """
 
 from __future__ import annotations
 
 import json
-import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from privot.common.devices import usable_device
 from privot.common.progress_lines import as_progress
 from privot.errors import DataError, UsageError
-from privot.jobs.charges import Spent
 from privot.jobs.estimator import PrivateEstimator
+from privot.jobs.home import Memory
 from privot.jobs.job import NAME, Job
-from privot.jobs.payments import DirectPayments, JobPayments, Payments, Terms
+from privot.jobs.run import Plan, Run
 from privot.kinds import Kind, Vectors, as_kind
 from privot.kinds.kind_registry import kind_of_params
 from privot.mechanisms.mechanism import Facts
@@ -121,21 +120,9 @@ class PaidFit(PrivateEstimator):
         """
         facts, progress = facts_of(vault), as_progress(progress, "training")
         self._meet(vault.kind)
-        if folder is not None:
-            job = self._job(Path(folder), vault, facts)
-            self.run(job, lambda: vault, vault.charges, ledger=vault.ledger, pay_again=pay_again, progress=progress)
-            return self._in_form_of(vault)
-        design, device = self.design(facts), usable_device(self.device, auto=True)
-        design.check(facts, self.epsilon, self.delta, device)
-        terms = self._terms(design)
-        mark = ""
-        if design.several:
-            design.check_standing(self.allow_unproven)
-            mark = f"(run {secrets.token_hex(8)})"
-            purpose, rows = f"{terms.purpose} {mark}", LABELS in design.parts
-            allowed = self.allow_unproven
-            vault.reserve(design.event(facts), purpose=purpose, mark=mark, rows=rows, allow_unproven=allowed)
-        return self._run(design, DirectPayments(vault, terms, mark), device, progress=progress)._in_form_of(vault)
+        home = Memory() if folder is None else self._job(Path(folder), vault, facts)
+        run = Run(home, lambda: vault, vault.charges, vault.ledger, pay_again)
+        return self.run(run, progress=progress)._in_form_of(vault)
 
     def _in_form_of(self, vault: Vault) -> Self:
         """Samples come in the form that the records came in, which is public."""
@@ -145,60 +132,58 @@ class PaidFit(PrivateEstimator):
 
     def run(
         self,
-        job: Job,
-        open_vault: Callable[[], Vault],
-        spent: Spent,
+        run: Run,
         *,
-        ledger: str | None = None,
-        pay_again: bool = False,
         progress: Progress | None = None,
         every: float = checkpoint.EVERY_SECONDS,
         team: Team = ALONE,
     ) -> Self:
-        """Run or resume `job` to its end; the vault is opened only if something has to be paid.
+        """Run or resume a job to its end; no other process can work on it meanwhile.
 
-        `spent`(mark) counts the job's charges in the ledger that has the identity `ledger`, which must be the one the
-        job was started with if it names one. No other process can work on the job meanwhile. `every` is the number of
+        The ledger of `run` must be the one that the job was started with, if it names one. `every` is the number of
         seconds between checkpoints.
         """
         device = usable_device(self.device, auto=True)
-        if isinstance(params := job.settings.get("params"), dict):
-            self._meet(kind_of_params(params))
-        design = read_design(job.settings.get("design", {}), self.config, device)
-        if job.settings.get("ledger") not in (None, ledger):
-            raise DataError(f"The job in {job.folder} pays from another ledger: continue with that one.")
-        terms = self._terms(design)
+        if isinstance(run.home, Job):
+            asked = run.home.settings
+            if isinstance(params := asked.get("params"), dict):
+                self._meet(kind_of_params(params))
+            design = read_design(asked.get("design", {}), self.config, device)
+            if asked.get("ledger") not in (None, run.ledger):
+                raise DataError(f"The job in {run.folder} pays from another ledger: continue with that one.")
+        else:
+            design = self.design(run.open_vault().facts)
+        config, run.plan = self.config, self._plan(design, device)
+        with run.home.alone():
+            for part in set(BEFORE) - set(design.parts):
+                if run.has(part):
+                    raise DataError(
+                        f"The job in {run.folder} has a {part}.npz that its {NAME} does not mention: restore it."
+                    )
+            how: dict[str, Any] = {"progress": progress, "checkpoint_interval": every, "team": team}
+            self._keep(method_of(config).run(SynthesisRun(config, design, run, device, self._keep, **how)))
+        return self
 
-        def ready(vault: Vault) -> None:
+    def _plan(self, design: Design, device: str) -> Plan:
+        """Of every charge: what it is for, what is checked before it, and what is assumed of public images."""
+        config = self.config
+
+        def check(vault: Vault) -> None:
             design.check(vault.facts, self.epsilon, self.delta, device)
             # a resumed job pays anew, so the opt-in has to be given anew
             design.check_standing(self.allow_unproven)
-            if design.several:
-                # a job that cannot be finished is not started, and no file is removed for it
-                due, rows = design.due(job, spent), LABELS in design.parts
-                purpose, allowed = f"{terms.purpose} {job.mark}", self.allow_unproven
-                vault.reserve(due, purpose=purpose, mark=job.any_mark, rows=rows, allow_unproven=allowed)
 
-        made = (*MADE, *output_of(self._kind).made_files(self._kind))
-        payments = JobPayments(job, open_vault, spent, terms, ready, pay_again, made=made, before=BEFORE)
-        with job.alone():
-            for part in set(BEFORE) - set(design.parts):
-                if (job.folder / f"{part}.npz").exists():
-                    raise DataError(
-                        f"The job in {job.folder} has a {part}.npz that its {NAME} does not mention: restore it."
-                    )
-            return self._run(design, payments, device, progress=progress, checkpoint_interval=every, team=team)
-
-    def _terms(self, design: Design) -> Terms:
-        """Of every charge: what it is for, and what is assumed of public images."""
-        config = self.config
-        assumed = () if config.public is None else (config.public.assumption,)
-        return Terms(f"synthesis by {config.method}", design.delta, self.allow_unproven, assumed)
-
-    def _run(self, design: Design, payments: Payments, device: str, **more: Any) -> Self:
-        config = self.config
-        self._keep(method_of(config).run(SynthesisRun(config, design, payments, device, self._keep, **more)))
-        return self
+        return Plan(
+            f"synthesis by {config.method}",
+            design.delta,
+            self.allow_unproven,
+            () if config.public is None else (config.public.assumption,),
+            check,
+            design.due if design.several else None,
+            LABELS in design.parts,
+            (*MADE, *output_of(self._kind).made_files(self._kind)),
+            BEFORE,
+        )
 
     def _keep(self, outcome: Outcome | None) -> None:
         """Use this outcome from now on; with None, the estimator is not fitted any more."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privot.accounting.events import Event
 from privot.common.arguments import check_delta, check_epsilon
-from privot.common.privacy_unit import RECORD
+from privot.common.privacy_unit import RECORD, Unit
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
 from privot.ledger.ledger_rows import BUDGET, CHARGE, RESERVE, Row, canonical, charge_body, charged, event_text, now
@@ -159,7 +160,7 @@ class LedgerBudget:
                 f"The ledger's budget holds for other values of {unit}, or other labels: these records were grouped "
                 f"otherwise when it was set, so give each record the {unit} and the label (or none) that it had then."
             )
-        self.delta = found.delta
+        self.delta, self._grouping = found.delta, grouping
 
     def charge(self, event: Event, purpose: str, seed: int | None) -> None:
         """Write `event` to the ledger, or let it refuse."""
@@ -185,6 +186,21 @@ class LedgerBudget:
     def data(self) -> str:
         """The ledger's name for these records."""
         return self._data
+
+    @property
+    def path(self) -> Path:
+        """The file of the ledger."""
+        return self._ledger.path
+
+    def content_name(self, exact: bytes, width: int, unit: Unit | None) -> str:
+        """The ledger's name for records with this `exact` digest, of numbers of `width` bytes; whose they are too."""
+        known = {"x": np.frombuffer(exact, dtype=f"<u{width}")}
+        if unit is None:
+            known["x"] = known["x"].reshape(-1, 32 // width)
+        else:
+            told = f"{unit!r} {self._grouping}".encode("utf-8", "surrogatepass")
+            known["unit"] = np.frombuffer(told, dtype=np.uint8)
+        return self._ledger.fingerprint(known)
 
     def charges(self, mark: str) -> int:
         """How many charges of these records carry `mark` in their purpose, and what they were for."""

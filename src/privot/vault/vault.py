@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privot.accounting.events import Event
@@ -208,6 +209,31 @@ class Vault(VaultOpeners):
         """The public name of the ledger that pays (`Ledger.identity`); None for a budget in memory."""
         return self.__budget.identity
 
+    @property
+    def ledger_file(self) -> Path | None:
+        """The file of the ledger that pays, beside which paid answers are kept until they are delivered."""
+        return self.__budget.path if isinstance(self.__budget, LedgerBudget) else None
+
+    @property
+    def data_name(self) -> str:
+        """The ledger's name for the data set: a keyed hash, the same however the records are cut."""
+        return self.__paying().data
+
+    def content_name(self, of: Vault | None = None) -> str:
+        """The ledger's name for the very records that take part, labels and units included; those `of` another vault.
+
+        A keyed hash: it tells whether two vaults hold the same, to whoever has the ledger's key, and nothing else.
+        """
+        budget, held = self.__paying(), (self if of is None else of).__records
+        unit = held.facts.unit
+        width = 1 if held.in_one_place or unit is not None else 8
+        return budget.content_name(held.exact_digest(budget.row_key), width, unit)
+
+    def __paying(self) -> LedgerBudget:
+        if not isinstance(self.__budget, LedgerBudget):
+            raise UsageError("Only a ledger remembers what was paid for: give the vault a ledger.")
+        return self.__budget
+
     def charges(self, mark: str) -> int:
         """How many charges for these records carry `mark` in their purpose: what a job that goes on has paid.
 
@@ -370,12 +396,9 @@ class Vault(VaultOpeners):
         Keep the salt (32 bytes of the operating system's entropy) until the release is on disk: it may lie where the
         secret may not, since without the ledger's key it says nothing of the noise.
         """
-        budget = self.__budget
-        if not isinstance(budget, LedgerBudget):
-            raise UsageError("Only a ledger has a key: give the vault a ledger.")
         if len(salt) != SALT_BYTES:
             raise UsageError(f"A salt has {SALT_BYTES} bytes, got {len(salt)}.")
-        return budget.secret_of(salt)
+        return self.__paying().secret_of(salt)
 
     def forget_sums(self) -> None:
         """Remove the sums of finished partitions that are kept for a release which is on disk now."""
@@ -388,9 +411,7 @@ class Vault(VaultOpeners):
 
     def __kept(self, mechanism: Identified, secret: bytes) -> tuple[KeptNoise, str]:
         """The noise of one release that can be made again, and the mark of its charge (`kept_noise`)."""
-        budget = self.__budget
-        if not isinstance(budget, LedgerBudget):
-            raise UsageError("Only a ledger remembers what was paid for: give the vault a ledger.")
+        budget = self.__paying()
         if mechanism.steps != 1 or not hasattr(mechanism, "identity"):
             raise UsageError("release_once needs a mechanism of one step, with an identity.")
         mechanism.needs.check(self.__facts)

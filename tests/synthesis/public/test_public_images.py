@@ -17,6 +17,7 @@ from privot import Ledger, Vault
 from privot.cli import run
 from privot.errors import DataError, UsageError
 from privot.jobs.job import Job
+from privot.jobs.run import Run
 from privot.release import Release
 from privot.synthesis import PublicImages, Synthesizer
 from privot.synthesis.neural.defaults.generator_defaults import choose_rules
@@ -141,7 +142,7 @@ def test_a_design_that_names_other_images_is_refused(tmp_path: Path) -> None:
         fields["settings"]["design"]["rules"]["options"]["public"]["digest"] = "0" * 64
         path.write_text(json.dumps(fields))
         with pytest.raises(DataError, match="other public images"):
-            synthesizer(public).run(Job.open(folder), lambda: vault, vault.charges, ledger=vault.ledger)
+            synthesizer(public).run(Run(Job.open(folder), lambda: vault, vault.charges, vault.ledger))
 
 
 def test_training_is_on_mixed_means_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ def test_another_event_delta_or_statement_is_refused_by_itself(tmp_path: Path, o
     design = Synthesizer(1.0, 1e-6, seed=1, device="cpu", kind=codec).design(vault.facts)
     release = vault.release(design.mechanism, purpose="test")
     design.check_release(release)
-    assert design.due(None, None) == design.event(vault.facts)
+    assert design.due(None) == design.event(vault.facts)
     paid, public = release.guarantee, dict(release.public)
     stated = "tables" if "tables" in public else "by_class"
     others = [

@@ -12,6 +12,7 @@ import pytest
 from privot import Vault
 from privot.errors import DataError
 from privot.jobs.job import Job
+from privot.jobs.run import Run
 from privot.mechanisms.table_counts.cell_grouping import GroupRule
 from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
 from privot.synthesis import Synthesizer
@@ -71,12 +72,12 @@ def test_a_job_from_before_goes_on(classes: int, tmp_path: Path) -> None:
     # as such jobs wrote them into their release: the label, third of the axes, beside each column
     assert counts.fine().sets == ((0, 2), (1, 2))
     assert counts.fine().shapes == ((100, classes), (2, classes))
-    synthesizer.run(Job.start(tmp_path / "job", {"design": fields}), lambda: held, lambda mark: False)
+    synthesizer.run(Run(Job.start(tmp_path / "job", {"design": fields}), lambda: held, lambda mark: False))
     assert synthesizer.sample(50, seed=1)[0].rows == 50
     assert synthesizer.guarantee_.epsilon() <= 2.0
     # and from its release, which is checked against the design, without the vault
     again = Synthesizer(2.0, 1e-6, device="cpu", kind=of)
-    again.run(Job.open(tmp_path / "job"), lambda: pytest.fail("a vault was opened"), lambda mark: True)
+    again.run(Run(Job.open(tmp_path / "job"), lambda: pytest.fail("a vault was opened"), lambda mark: True))
     assert again.sample(50, seed=1)[0]["age"].tolist() == synthesizer.sample(50, seed=1)[0]["age"].tolist()
 
 

@@ -15,6 +15,7 @@ from privot.accounting import account
 from privot.errors import BudgetError, DataError, UsageError
 from privot.jobs.job import Job
 from privot.jobs.released_files import read_json, write_json
+from privot.jobs.run import Run
 from privot.synthesis import Synthesizer
 from privot.synthesis.output.output_folder import write_folder
 from privot.synthesis.tabular.table_design import TableDesign
@@ -137,7 +138,7 @@ def test_a_design_with_less_noise_than_was_asked_for_is_refused_and_not_paid(tmp
     for name, value in less.items():
         job = Job.start(tmp_path / name, {"design": {**design, name: value}})
         with pytest.raises(DataError, match="nothing was paid"):
-            synthesizer.run(job, lambda: held, lambda mark: False)
+            synthesizer.run(Run(job, lambda: held, lambda mark: False))
         assert not (tmp_path / name / "release.npz").exists()
 
 
@@ -147,7 +148,7 @@ def test_a_job_goes_on_from_its_release_and_from_no_other(tmp_path: Path) -> Non
     first = Synthesizer(2.0, 1e-6, seed=3, device="cpu", kind=CODEC).fit(held, folder=tmp_path / "job")
     job = Job.open(tmp_path / "job")
     again = Synthesizer(2.0, 1e-6, device="cpu", kind=CODEC)
-    again.run(job, lambda: pytest.fail("a vault was opened"), lambda mark: True)
+    again.run(Run(job, lambda: pytest.fail("a vault was opened"), lambda mark: True))
     assert again.sample(100, seed=1)[0]["age"].tolist() == first.sample(100, seed=1)[0]["age"].tolist()
     with pytest.raises(BudgetError):
         Synthesizer(2.0, 1e-6, device="cpu", kind=CODEC).fit(held, folder=tmp_path / "second")
@@ -159,7 +160,7 @@ def test_a_job_goes_on_from_its_release_and_from_no_other(tmp_path: Path) -> Non
     write_json(tmp_path / "job" / "job.json", settings)
     with pytest.raises(DataError, match="not the one its job paid for"):
         Synthesizer(2.0, 1e-6, device="cpu", kind=CODEC).run(
-            Job.open(tmp_path / "job"), lambda: pytest.fail("a vault was opened"), lambda mark: True
+            Run(Job.open(tmp_path / "job"), lambda: pytest.fail("a vault was opened"), lambda mark: True)
         )
 
 

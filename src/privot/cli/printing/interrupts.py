@@ -151,7 +151,7 @@ def telling(command: str, job: Job, spent: Callable[[str], int]) -> Iterator[Non
 
 
 def _told(command: str, job: Job, spent: Callable[[str], int]) -> str:
-    from privot.jobs.kept_salt import SUFFIX
+    from privot.jobs.paid_file import SALT
 
     paid, again = spent(job.any_mark), _again(command, job.folder)
     if not paid and any(row.kind == "reserve" for row in written):
@@ -159,7 +159,7 @@ def _told(command: str, job: Job, spent: Callable[[str], int]) -> str:
     if not paid:
         return f"Interrupted: nothing was paid. Start it with: {again}"
     kept, blocks, step = _on_disk(job)
-    if not kept and not blocks and any(job.folder.glob(f"*{SUFFIX}")):
+    if not kept and not blocks and any(job.folder.glob(f"*{SALT}")):
         return (
             f"Interrupted: charged {_times(paid)}; the release is not made yet, but what makes the very same one "
             f"is kept. Go on without paying again with: {again}"

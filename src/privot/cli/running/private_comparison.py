@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from os.path import realpath
@@ -17,8 +15,6 @@ from privot.cli.records import load_points, same_space
 if TYPE_CHECKING:
     from privot.cli.running.comparisons import Sides
     from privot.federation.private_distance import PrivateSliced
-    from privot.ledger import Ledger
-    from privot.vault import Vault
 
 UNIT = "one record"
 
@@ -92,119 +88,43 @@ def compare_privately(
     """
     from privot.cli.printing.printed_answer import in_one_piece
     from privot.common.arguments import check_delta, check_epsilon
-    from privot.data.record_digest import row_digests
     from privot.errors import UsageError
-    from privot.jobs.release_once import delivering
-    from privot.opening.limits import MAX_TEXT
+    from privot.federation.private_distance import check_comparison, distance_once
     from privot.vault import Vault
 
     _check(sides, asked)
     assert asked.epsilon is not None
     assert asked.delta is not None
     terms = (check_epsilon(asked.epsilon), check_delta(asked.delta))
+    names = (sides.first, sides.second)
     private = [name != asked.public for name in "ab"]
     sets = [
-        load_points(data, sides.words, sides.facts, private=hidden)
-        for data, hidden in zip((sides.first, sides.second), private, strict=True)
+        load_points(data, sides.words, sides.facts, private=hidden) for data, hidden in zip(names, private, strict=True)
     ]
     same_space(*(found.x for found in sets))
     held: list[dict[str, Any]] = [
         {"x": found.x, "clip": asked.clip, "adjacency": asked.adjacency, "label": ledgers.label_of(data)}
-        for found, data in zip(sets, (sides.first, sides.second), strict=True)
+        for found, data in zip(sets, names, strict=True)
     ]
     # checked before a ledger is created, so that what cannot be used leaves none behind
-    trials = [Vault(**each, budget=terms) for each in held]
-    how: dict[str, Any] = {"epsilon": terms[0], "delta": terms[1], "slices": slices, "p": p, "seed": seed}
-    _rehearse(trials, how)
+    vaults = [Vault(**each, budget=terms) for each in held]
+    how: dict[str, Any] = {"epsilon": terms[0], "delta": terms[1], "slices": slices, "p": p}
+    check_comparison(vaults[0], vaults[1], **how)
     with ExitStack() as stack:
-        vaults: list[Vault] = []
-        payers: list[Path | None] = []
-        books: list[Ledger] = []
-        for data, each, trial, hidden in zip((sides.first, sides.second), held, trials, private, strict=True):
-            if not hidden or (data in ledgers.BUILT_IN and asked.ledger is None):
-                # public: there is nobody whose budget could be spent
-                vaults.append(trial)
-                payers.append(None)
-                continue
-            book, own = stack.enter_context(ledgers.paying_ledger(data, asked.ledger, Path(data)))
-            fresh = terms if own or asked.new_records else None
-            vaults.append(ledgers.open_vault(book, terms=fresh, new_records=asked.new_records, where=data, **each))
-            payers.append(book.path)
-            books.append(book)
+        payers: list[Path | None] = [None, None]
+        for side, (data, each) in enumerate(zip(names, held, strict=True)):
+            # nobody's budget could be spent for what is public
+            if private[side] and (data not in ledgers.BUILT_IN or asked.ledger is not None):
+                book, own = stack.enter_context(ledgers.paying_ledger(data, asked.ledger, Path(data)))
+                fresh = terms if own or asked.new_records else None
+                vaults[side] = ledgers.open_vault(book, terms=fresh, new_records=asked.new_records, where=data, **each)
+                payers[side] = book.path
         if all(private) and payers[0] is not None and payers[0] == payers[1]:
             raise UsageError("Both sides are guarded by one ledger: a private distance needs two data sets.")
-        paying = _Paying(vaults, held, asked, how)
-        if not books:
-            # nobody's budget is spent, so nothing has to be kept
-            return show(_answer(paying.make(None, paying.choose()), asked, payers))
-        names = [books[0].fingerprint({"x": row_digests(each["x"])}) for each in held]
-        path = ledgers.kept_place(books[0], ["dp-swd", names, asked.clip, asked.adjacency, asked.public, how])
-        with (
-            delivering(
-                path, paying.choose, paying.make, charged=paying.charged, what="comparison", most=MAX_TEXT
-            ) as kept,
-            in_one_piece(),
-        ):
-            show(_answer(kept.content, asked, payers, kept.before))
-
-
-class _Paying:
-    """The two releases and what follows from them, as one text that is kept until it is shown."""
-
-    def __init__(
-        self, vaults: list[Vault], held: list[dict[str, Any]], asked: PrivateOptions, how: dict[str, Any]
-    ) -> None:
-        self.vaults = vaults[::-1] if asked.public == "a" else vaults
-        self.public, self.how = asked.public is not None, how
-        self.purpose = f"compare dp-swd {held[0]['label'][:30]} and {held[1]['label'][:30]}"
-
-    def choose(self) -> dict[str, str]:
-        """The seed of the directions, public and fresh: both sides, and both attempts after a kill, have the same."""
-        return {"directions": str(secrets.randbits(120))}
-
-    def charged(self, mark: str) -> int:
-        """How many of the two releases were charged under `mark`."""
-        return sum(vault.charges(mark) for vault in self.vaults if vault.ledger is not None)
-
-    def make(self, secret: bytes | None, chosen: Mapping[str, Any]) -> bytes:
-        """Pay for both sides, and compare what they release."""
-        from privot.federation.private_distance import check_comparison, compare_projections
-        from privot.jobs.release_once import MARK, release_marked
-
-        how = {name: self.how[name] for name in ("epsilon", "delta", "slices", "p")}
-        mechanism = check_comparison(*self.vaults, **how, directions=int(chosen["directions"]))
-        purpose, delta = self.purpose, self.how["delta"]
-        # both are asked before either pays: a refusal of the second must not cost the first
-        for vault in self.vaults:
-            if vault.ledger is None or not vault.charges(chosen[MARK]):
-                vault.check(mechanism.event(vault.facts), purpose=purpose)
-        first, second = (
-            vault.release(mechanism, purpose=purpose, delta=delta)
-            if vault.ledger is None or secret is None
-            else release_marked(vault, mechanism, secret, chosen, purpose=purpose, delta=delta)
-            for vault in self.vaults
-        )
-        found = compare_projections(first, second, self.how["p"], seed=self.how["seed"], second_is_public=self.public)
-        plain = {name: value for name, value in vars(found).items() if name != "guarantees"}
-        return json.dumps(plain | {"guarantees": [g and g.to_dict() for g in found.guarantees]}).encode()
-
-
-def _answer(content: bytes, asked: PrivateOptions, payers: list[Path | None], before: bool = False) -> PrivateAnswer:
-    """The answer that `_Paying` made, with the sides in the order in which they were named."""
-    from privot.accounting import read_guarantee
-    from privot.federation.private_distance import PrivateSliced
-    from privot.opening import parse_json
-
-    said = parse_json(content.decode(), "what is kept of a comparison")
-    guarantees = [None if g is None else read_guarantee(json.dumps(g)) for g in said["guarantees"]]
-    public = dict(said["public"])
-    if asked.public == "a":
-        guarantees, public["records"] = guarantees[::-1], public["records"][::-1]
-    low, high = said["interval"]
-    found = PrivateSliced(
-        **(said | {"interval": (low, high), "public": public, "guarantees": (guarantees[0], guarantees[1])})
-    )
-    return PrivateAnswer(found, (payers[0], payers[1]), before)
+        purpose = f"compare dp-swd {held[0]['label'][:30]} and {held[1]['label'][:30]}"
+        more = {**how, "seed": seed, "purpose": purpose, "public": asked.public}
+        with distance_once(vaults[0], vaults[1], **more) as paid, in_one_piece():
+            show(PrivateAnswer(paid.value, (payers[0], payers[1]), paid.before))
 
 
 def _check(sides: Sides, asked: PrivateOptions) -> None:
@@ -221,10 +141,3 @@ def _check(sides: Sides, asked: PrivateOptions) -> None:
         raise UsageError("--labels cannot be combined with dp-swd: leave it out.")
     if asked.public is None and realpath(sides.first) == realpath(sides.second):
         raise UsageError("Both sides are the same data set: a private distance needs two.")
-
-
-def _rehearse(trials: list[Vault], how: dict[str, Any]) -> None:
-    """Refuse, before a ledger exists, all that the comparison would refuse by public facts."""
-    from privot.federation.private_distance import check_comparison
-
-    check_comparison(trials[0], trials[1], **{name: how[name] for name in ("epsilon", "delta", "slices", "p")})

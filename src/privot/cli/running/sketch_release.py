@@ -136,26 +136,13 @@ def _paid(
     signing: Ed25519PrivateKey | None,
 ) -> tuple[Sketch, bool]:
     """The sketch that `book` pays for, or paid for in an earlier attempt; and whether it did."""
-    import numpy as np
-
     from privot.federation.sketches.delivering import due
     from privot.federation.sketches.sketch_order import Order
     from privot.guarantee import Adjacency
-    from privot.vault.budget import grouping_name, row_key
-    from privot.vault.record_sources import record_source
 
     vault = ledgers.open_vault(book, terms=terms, new_records=o.new_records, where=o.data, **held)
     order = Order(design, o.epsilon, o.delta, Adjacency.parse(o.adjacency))
-    source = record_source(held["x"], held["y"], held.get("units"))
-    source.measured(held["classes"])
-    known = {"x": source.named_with_labels(row_key(book))}
-    if o.units.column is not None:
-        # other units of the same records give another sketch; the order of the file gives none
-        told = repr([o.units.column, vault.facts.unit, grouping_name(book, source)])
-        known["unit"] = np.frombuffer(told.encode("utf-8", "surrogatepass"), dtype=np.uint8)
-    name = book.fingerprint(known)
-    folder = book.path.with_name(book.path.name + ".sketches")
     plain = "".join(letter if letter.isprintable() else "?" for letter in o.out.name)
-    with due(vault, order, folder, name, f"sketch {plain[:100]}") as found:
-        found.put(o.out, lambda out: found.sketch.save(out, signing))
-        return found.sketch, found.before
+    with due(vault, order, f"sketch {plain[:100]}") as paid:
+        paid.put(o.out, lambda out: paid.value.save(out, signing))
+        return paid.value, paid.before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,9 +103,7 @@ def _release(
     """Release and show, paid by the ledger at `place`; None where the data belong to nobody."""
     from privot.cli.printing.interrupts import delivered
     from privot.cli.printing.printed_answer import in_one_piece
-    from privot.jobs.release_once import delivering, release_marked
-    from privot.opening.limits import max_unpacked
-    from privot.release import Release
+    from privot.jobs.paid_question import release_once
     from privot.vault import Vault
 
     delta = o.delta if o.delta is not None else _known_delta(o, place, held)
@@ -126,21 +124,13 @@ def _release(
         terms = (o.budget or o.epsilon, delta) if own or o.new_records else None
         _check_budget(o, book, held)
         vault = ledgers.open_vault(book, terms=terms, new_records=o.new_records, where=o.data, **held)
-
-        def pay(secret: bytes, chosen: Mapping[str, Any]) -> bytes:
-            return release_marked(vault, mechanism, secret, chosen, purpose=purpose, delta=delta).to_bytes()
-
-        name = _fingerprint(book, held)
-        asked = [name, vault.facts.identity(), delta, mechanism.identity().hex()]
-        path = ledgers.kept_place(book, asked)
-        with delivering(path, dict, pay, charged=vault.charges, what="release", most=max_unpacked()) as kept:
-            release = Release.load(path, inside=path.parent)
-            budget, spent = book.budget(name), book.spent(name)
+        with release_once(vault, mechanism, purpose=purpose, delta=delta) as paid:
+            budget, spent = book.budget(vault.data_name), book.spent(vault.data_name)
             assert budget is not None
             assert spent is not None
-            made = SummaryAnswer(release, codec, book.path, budget.epsilon, spent.epsilon(), kept.before)
+            made = SummaryAnswer(paid.value, codec, book.path, budget.epsilon, spent.epsilon(), paid.before)
             if o.out is not None:
-                kept.put(o.out, release.save)
+                paid.put(o.out, paid.value.save)
             else:
                 with in_one_piece():
                     show(made)

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from privot.accounting import Gaussian, calibrate
 from privot.common.extras import needing
-from privot.common.files import PART, lock_folder, private_file, private_folder, sync
+from privot.common.files import PART, lock_folder, private_file, private_folder, sync, write_whole
 from privot.data import load
 from privot.data.record_digest import row_digests
 from privot.errors import BudgetError, DataError, PolicyError, PrivotError, UsageError
@@ -27,13 +25,13 @@ from privot.federation.coordination.requests import Request
 from privot.federation.parties.policy import Policy, VaultTerms
 from privot.federation.parties.request_memory import Memory
 from privot.federation.protocols.answering import local_party
+from privot.federation.sketches.delivering import ordered, released
 from privot.federation.sketches.signed_sketch import Sketch, sketch_of
 from privot.federation.sketches.sketch_order import Order
 from privot.federation.wire.messages import MAX_BYTES
 from privot.federation.wire.signing import open_sealed, public_name, read_key, seal
-from privot.jobs.release_once import KEPT_SUFFIX, write_once
+from privot.jobs.paid_question import PAID, SECRET
 from privot.ledger import Ledger
-from privot.mechanisms.sketching.private_sketch import PrivateSketch
 from privot.opening import read_bytes
 from privot.vault import Vault
 
@@ -159,32 +157,22 @@ class Desk:
         assert vault is not None
         name = f"{order.digest()[:32]}-{self._data[:16]}"
         path = self._sketches / f"{name}.sketch"
+        question, run = ordered(order, vault, self._sketches, self._data, f"sketch {name[:16]} for {asker[:16]}")
         if path.exists():
             content = read_bytes(path, most=MAX_BYTES, inside=self._sketches)
             sealed = open_sealed(content, "The stored sketch")
             if sealed.signer != self.name:
                 raise DataError("A stored sketch is not signed by this party: restore it from a backup.")
             Sketch.from_bytes(sealed.payload)
-            path.with_suffix(KEPT_SUFFIX).unlink(missing_ok=True)
+            question.remove()
             self.log.info("sketch %s is stored: sent again, not charged again", name[:8])
             return content
-        bound = order.design.sensitivity(order.adjacency)
-
-        def choose() -> dict[str, float]:
-            sigma = calibrate(lambda s: Gaussian(s, bound, order.adjacency), epsilon=order.epsilon, delta=order.delta)
-            return {"sigma": sigma}
-
-        def make(secret: bytes, chosen: Mapping[str, Any]) -> bytes:
-            release = vault.release_once(
-                PrivateSketch(order.design, chosen["sigma"]),
-                purpose=f"sketch {name[:16]} for {asker[:16]}",
-                secret=secret,
-                delta=order.delta,
-            )
-            self.log.info("sketch %s paid: %s", name[:8], release.guarantee.stated())
-            return seal(sketch_of(release).to_bytes(), self._key)
-
-        return write_once(path, choose, make)
+        release = released(order, question, run)
+        self.log.info("sketch %s paid: %s", name[:8], release.guarantee.stated())
+        content = seal(sketch_of(release).to_bytes(), self._key)
+        write_whole(path, content)
+        question.remove()
+        return content
 
     def _open_party(self, labels: bool) -> Any:
         """A party with the open points, which anybody may see; it never holds the vault's records."""
@@ -217,12 +205,13 @@ class Desk:
         return self._open[labels]
 
     def _tidy(self) -> None:
-        """Remove what a kill left: partial files, and secrets whose sketch is on disk."""
+        """Remove what a kill left: partial files, and what makes a sketch again that is on disk."""
         for partial in self._sketches.glob(f"*{PART}"):
             partial.unlink()
-        for kept in self._sketches.glob(f"*{KEPT_SUFFIX}"):
-            if kept.with_suffix(".sketch").exists():
-                kept.unlink()
+        for suffix in (SECRET, PAID):
+            for kept in self._sketches.glob(f"*{suffix}"):
+                if kept.with_suffix(".sketch").exists():
+                    kept.unlink()
         sync(self._sketches)
 
     def _new_ledger(self, path: Path) -> Ledger:

@@ -5,41 +5,28 @@ It reaches records only through the vault, and sends nothing itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from privot.accounting import Gaussian, calibrate
 from privot.accounting.events import Event
+from privot.common.files import write_whole
 from privot.federation.sketches.signed_sketch import Sketch, sketch_of
 from privot.federation.sketches.sketch_order import Order
 from privot.federation.wire.messages import MAX_BYTES
-from privot.jobs.release_once import delivering, release_marked
+from privot.jobs.paid_question import Paid, Question, beside, delivering
+from privot.jobs.run import Plan, Run
 from privot.mechanisms.sketching.private_sketch import PrivateSketch
+from privot.opening import read_bytes
+from privot.release import Release
 from privot.vault import Vault
 
-SUFFIX = ".paid"
 
+def ordered(order: Order, vault: Vault, folder: Path, data: str, purpose: str) -> tuple[Question, Run]:
+    """Where the ordered sketch is kept, in a private `folder`, and the run that pays for it.
 
-@dataclass(frozen=True)
-class Due:
-    """A sketch to deliver, and whether an earlier attempt made it already."""
-
-    sketch: Sketch
-    before: bool
-    put: Callable[[Path, Callable[[Path], object]], None]
-    """put(place, write): deliver it to a file."""
-
-
-@contextmanager
-def due(vault: Vault, order: Order, folder: Path, data: str, purpose: str) -> Iterator[Due]:
-    """The ordered sketch, for the block to deliver; deleted when the block succeeds, kept when it fails.
-
-    `data` names the records and, if the order has classes, their labels: other records give another sketch. A sketch
-    that was paid for and not delivered stays in the private `folder`; the same order finds it there at no further cost
-    (`privot.jobs.release_once`).
+    `data` names the records and, if the order has classes, their labels: other records give another sketch.
     """
     bound = order.design.sensitivity(order.adjacency)
 
@@ -50,11 +37,33 @@ def due(vault: Vault, order: Order, folder: Path, data: str, purpose: str) -> It
 
         return {"sigma": calibrate(cost, epsilon=order.epsilon, delta=order.delta)}
 
-    def make(secret: bytes, chosen: Mapping[str, Any]) -> bytes:
-        mechanism = PrivateSketch(order.design, chosen["sigma"])
-        made = release_marked(vault, mechanism, secret, chosen, purpose=purpose, delta=order.delta)
-        return sketch_of(made).to_bytes()
+    question = Question(folder, f"{order.digest()[:32]}-{data[:16]}", choose, read=_read, write=_write)
+    return question, Run(question, lambda: vault, vault.charges, plan=Plan(purpose, order.delta))
 
-    path = folder / f"{order.digest()[:32]}-{data[:16]}{SUFFIX}"
-    with delivering(path, choose, make, charged=vault.charges, what="sketch", most=MAX_BYTES) as kept:
-        yield Due(Sketch.from_bytes(kept.content), kept.before, kept.put)
+
+def released(order: Order, question: Question, run: Run) -> Release:
+    """The release of the ordered sketch, paid for now or before."""
+    return run.release(lambda: PrivateSketch(order.design, question.chosen["sigma"]))[0]
+
+
+@contextmanager
+def due(vault: Vault, order: Order, purpose: str) -> Iterator[Paid[Sketch]]:
+    """The ordered sketch, for the block to deliver; deleted when the block succeeds, kept when it fails.
+
+    A sketch that was paid for and not delivered stays beside the ledger; the same order finds it there at no further
+    cost (`privot.jobs.paid_question`).
+    """
+    question, run = ordered(order, vault, beside(vault, ".sketches"), vault.content_name(), purpose)
+    with delivering(
+        question, lambda: sketch_of(released(order, question, run)), spent=vault.charges, what="sketch"
+    ) as paid:
+        yield paid
+
+
+def _read(path: Path) -> Release:
+    sketch = Sketch.from_bytes(read_bytes(path, most=MAX_BYTES, inside=path.parent))
+    return Release(dict(sketch.value), sketch.guarantee, sketch.public)
+
+
+def _write(release: Release, path: Path) -> None:
+    write_whole(path, sketch_of(release).to_bytes())

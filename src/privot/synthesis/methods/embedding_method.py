@@ -20,8 +20,7 @@ from privot.common import arguments
 from privot.common.devices import usable_device
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
-from privot.jobs.charges import Spent
-from privot.jobs.job import RELEASE, Job
+from privot.jobs.run import Run
 from privot.mechanisms import Facts, MeanEmbedding
 from privot.mechanisms.embedding import FeatureMap
 from privot.mechanisms.exact_sums import try_map
@@ -97,10 +96,10 @@ class EmbeddingDesign(GeneratorDesign):
         later = [self.part_cost(part, facts) for part in self.parts.values()]
         return Composed((first, *later)) if later else first
 
-    def due(self, job: Job, spent: Spent) -> Event:
-        """The part of `event` still to be charged for `job`: releases without a file, and those made from them."""
-        first = [] if (job.folder / RELEASE).exists() else [self._first(self.facts)]
-        events = (*first, *self.due_parts(job, bool(first)))
+    def due(self, run: Run) -> Event:
+        """The part of `event` still to be charged for `run`: releases without a file, and those made from them."""
+        first = [] if run.has() else [self._first(self.facts)]
+        events = (*first, *self.due_parts(run, bool(first)))
         # called only when something is about to be paid
         assert events
         return Composed(events)

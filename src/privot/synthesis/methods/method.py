@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from privot.guarantee import Guarantee
-from privot.jobs.payments import Payments
+from privot.jobs.run import Run
 from privot.mechanisms.mechanism import Facts
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
@@ -38,7 +38,7 @@ class SynthesisRun:
 
     config: SynthesisConfig
     design: Any
-    payments: Payments
+    payments: Run
     device: str
     paid: Callable[[Outcome | None], None]
     """Called with None before something is paid, which discards an earlier outcome, and with the outcome once it is

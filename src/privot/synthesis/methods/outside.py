@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from privot.errors import UsageError
 from privot.guarantee import Standing
@@ -47,7 +47,7 @@ class OutsideMethod:
 
     def run(self, run: SynthesisRun) -> Outcome:
         """Let the method pay and train; each mechanism that it pays for is checked."""
-        return self._method.run(replace(run, payments=_CheckedPayments(self._name, run.payments)))
+        return self._method.run(replace(run, payments=cast(Any, _CheckedPayments(self._name, run.payments))))
 
     def _checked(self, design: Design) -> Design:
         mechanism: Any = getattr(design, "mechanism", None)
@@ -75,7 +75,7 @@ class _CheckedPayments:
 
         return self._payments.release(made, *more, **named)
 
-    def block(self, mechanism: Any) -> Any:
+    def block(self, mechanism: Any, *more: Any) -> Any:
         """Pay for a block of `mechanism`."""
         check_not_proven(self._name, mechanism)
-        return self._payments.block(mechanism)
+        return self._payments.block(mechanism, *more)

@@ -36,7 +36,7 @@ def train_blocks(run: SynthesisRun, trainer: Trainer) -> tuple[TrainingState, Gu
     """
     design, payments = run.design, run.payments
     count, size = design.blocks()
-    charged = payments.charged_blocks()
+    charged = payments.charged()
     training, kept, block = _restored(run)
     if charged < kept:
         raise DataError(

@@ -19,8 +19,7 @@ from privot.accounting.events import Composed, Event, repeated
 from privot.common import arguments
 from privot.common.devices import usable_device
 from privot.errors import DataError, UsageError
-from privot.jobs.charges import Spent
-from privot.jobs.job import Job
+from privot.jobs.run import Run
 from privot.mechanisms.mechanism import Facts, Mechanism, refuse_unit
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
@@ -78,12 +77,12 @@ class StreamDesign(GeneratorDesign):
         later = [self.part_cost(part, facts) for part in self.parts.values()]
         return Composed((first, *later)) if later else first
 
-    def due(self, job: Job, spent: Spent) -> Event:
-        """The part of `event` still to be charged for `job`: blocks that are not in the ledger, and later parts."""
+    def due(self, run: Run) -> Event:
+        """The part of `event` still to be charged for `run`: blocks that are not in the ledger, and later parts."""
         count, size = self.blocks()
-        left = count - int(spent(job.mark))
+        left = count - int(run.charged())
         first = [repeated(self.mechanism.event(self.facts), left * size)] if left > 0 else []
-        events = (*first, *self.due_parts(job, bool(first)))
+        events = (*first, *self.due_parts(run, bool(first)))
         # called only when something is about to be paid
         assert events
         return Composed(events)

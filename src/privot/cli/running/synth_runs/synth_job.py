@@ -319,19 +319,12 @@ class SynthJob:
 
     def _train(self, job: Job, opened: Callable[[], Vault], book: Ledger, team: Team) -> None:
         from privot.cli.printing.progress import training_bar
+        from privot.jobs.run import Run
 
         o = self.options
         with training_bar(o.epsilon, quiet=o.as_json) as tell, ledgers.second_charges():
-            self.synthesizer.run(
-                job,
-                opened,
-                charges(book),
-                ledger=book.identity,
-                pay_again=o.pay_again,
-                progress=tell,
-                every=o.checkpoint,
-                team=team,
-            )
+            run = Run(job, opened, charges(book), book.identity, o.pay_again)
+            self.synthesizer.run(run, progress=tell, every=o.checkpoint, team=team)
 
     def _records(self) -> Dataset | PartitionedSource:
         from privot.errors import UsageError
