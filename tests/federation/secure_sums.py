@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,29 +38,17 @@ class Room:
         A party's noise is one of `noises`, or for None noise that follows from its salt, as in a vault.
         """
         channel = LocalSums(self.job, self.coordinator, patience=60.0)
-        out: list[Any] = [None] * len(self.keys)
-        failed: list[BaseException] = []
 
-        def play(place: int) -> None:
+        def play(place: int) -> Any:
             memory = RoundMemory(self.folder / str(place), self.job.digest())
             try:
                 party = SumParty(self.job, self.keys[place], memory, channel)
                 own = noises[place] or KeptNoise(memory.salt, b"a release")
-                out[place] = work(place, party.begin(b"a release", memory.salt, own))
-            except BaseException as error:
-                failed.append(error)
-                channel.stop()
+                return work(place, party.begin(b"a release", memory.salt, own))
             finally:
                 memory.close()
 
-        threads = [threading.Thread(target=play, args=(place,)) for place in range(len(self.keys))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if failed:
-            raise failed[0]
-        return out
+        return channel.run(play)
 
 
 class NoNoise(SystemNoise):

@@ -36,31 +36,18 @@ COST: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 def together(
     room: Room, vaults: list[Vault], mechanism: Any, sums: type[LocalSums] = LocalSums, **more: Any
 ) -> list[Release]:
-    """What every party's vault releases, all of them at once; the last party's thread is called liar."""
+    """What every party's vault releases, all of them at once."""
     channel = sums(room.job, room.coordinator, patience=60.0)
-    out: list[Any] = [None] * len(vaults)
-    failed: list[PrivotError] = []
 
-    def play(place: int) -> None:
+    def play(place: int) -> Release:
         memory = RoundMemory(room.folder / f"memory-{place}", room.job.digest())
         try:
             party = SumParty(room.job, room.keys[place], memory, channel)
-            out[place] = vaults[place].release_shared(mechanism, party, purpose="together", **more)
-        except PrivotError as error:
-            failed.append(error)
-            channel.stop()
+            return vaults[place].release_shared(mechanism, party, purpose="together", **more)
         finally:
             memory.close()
 
-    names = [*("honest" for _ in vaults[1:]), "liar"]
-    threads = [threading.Thread(target=play, args=(place,), name=name) for place, name in enumerate(names)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failed:
-        raise failed[0]
-    return out
+    return channel.run(play)
 
 
 def table_vault(records: list[dict[str, Any]], **more: Any) -> Vault:
@@ -143,7 +130,7 @@ def test_each_party_pays_once_however_often_the_job_is_run(tmp_path: Path) -> No
     for one, other, third in zip(first, again, restored, strict=True):
         assert one.value == other.value == third.value == first[0].value
         assert one.guarantee.standing.name == "PROVEN"
-        assert any("at most 1 pools" in text for text in one.guarantee.assumptions)
+        assert any("with at most 1 of the 3 parties" in text for text in one.guarantee.assumptions)
         assert any("with each of them" in text for text in one.guarantee.assumptions)
         # a party's salt stays in its folder, so that it can take part again
         assert not any("destroyed" in text for text in one.guarantee.assumptions)
@@ -316,7 +303,7 @@ def test_a_coordinator_that_shows_parties_different_totals_is_found_out(tmp_path
     class Lying(LocalSums):
         def total(self, question: Question, answer: bytes) -> bytes:
             message = super().total(question, answer)
-            if question.number or threading.current_thread().name != "liar":
+            if question.number or threading.current_thread().name != "party 2":
                 return message
             head = decode_any(open_sealed(message).payload, TOTAL, {}, ("words",))[0]
             words = np.full(question.count, 7, dtype="<u8").tobytes()

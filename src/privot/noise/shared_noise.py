@@ -136,10 +136,10 @@ class SharedNoise(KeyedNoise):
         return (
             *own,
             *(["what lets a party make its share of the noise again stays with that party"] if kept else []),
-            f"of the {self._parties} parties at most {self._collusion} "
-            f"{'pools' if self._collusion == 1 else 'pool'} what they know with the coordinator, the keys that every "
-            "party pinned belong to different parties who add their share of the noise, and masks made by X25519, HKDF "
-            "and ChaCha20 cannot be told from uniform bits",
+            "it holds against the coordinator, whatever that sends, pooling what it knows with at most "
+            f"{self._collusion} of the {self._parties} parties; the others add their share of the noise, "
+            "the keys that every party pinned belong to different parties, and masks made by X25519, HKDF and ChaCha20 "
+            "cannot be told from uniform bits",
             "whoever has records with several of the parties is protected by this guarantee with each of them, not "
             "over all of them together",
         )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privot.errors import ConvergenceError
 from privot.federation.secure_sum.rounds import Question, SharedJob, add_up
 
+T = TypeVar("T")
 PATIENCE = 600.0
 """Seconds that a party waits for the others of one attempt."""
 
@@ -38,6 +40,32 @@ class LocalSums:
                 offers = self._offers.held(question.number)
                 self._totals[question.number] = add_up(self._job, question, offers, answers, self._key)[1]
             return self._totals[question.number]
+
+    def run(self, part: Callable[[int], T]) -> list[T]:
+        """What `part`(place) returns at every party, all of them at once; the first failure ends all, and is raised."""
+        places = range(len(self._job.parties))
+        out: dict[int, T] = {}
+        failed: list[BaseException] = []
+
+        def play(place: int) -> None:
+            try:
+                out[place] = part(place)
+            except BaseException as error:
+                failed.append(error)
+                self.stop()
+
+        threads = [threading.Thread(target=play, args=(place,), name=f"party {place}") for place in places]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:
+            self.stop()
+            raise
+        if failed:
+            raise failed[0]
+        return [out[place] for place in places]
 
     def stop(self) -> None:
         """End every wait: a party has failed, and without it there is no sum."""
