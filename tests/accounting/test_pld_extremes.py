@@ -156,6 +156,7 @@ def _two_points(p, q, times):
     return Composition([(step, times)]), exact
 
 
+@pytest.mark.gate(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("p", "q", "times", "delta"),

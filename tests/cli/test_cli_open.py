@@ -74,6 +74,7 @@ def test_adaptation_without_privacy(
     assert np.load(out / "predicted.npy").shape == (120,)
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("method", OPEN_METHODS)
 def test_synthesis_without_privacy(capsys: Any, tmp_path: Path, blobs: list[str], method: str, no_budget: None) -> None:
     out = tmp_path / "open"

@@ -205,6 +205,7 @@ def place(spent: Path, tmp_path: Path) -> Place:
     return made
 
 
+@pytest.mark.gate(2, each="second")
 @every_door
 def test_every_door_refuses_a_changed_value_until_new_records_are_stated(
     capsys: Any, place: Place, second: Door
@@ -226,6 +227,7 @@ def test_every_door_refuses_a_changed_value_until_new_records_are_stated(
     assert place.entries() == before + (second is not init)
 
 
+@pytest.mark.gate(2, each="second")
 @every_door
 def test_every_door_charges_unchanged_records_to_the_same_budget(
     capsys: Any, place: Place, first: Door, second: Door

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import warm
 from privot.cli import _say, run
 from privot.cli.printing.interrupts import charged
 from privot.common.interruption import Written, written
@@ -90,48 +91,59 @@ def test_a_killed_job_goes_on_with_one_charge_for_every_release(tmp_path: Path) 
     """One kill of each job; every kill ten times by `PRIVOT_KILLS=10`."""
     times = os.environ.get("PRIVOT_KILLS", "0")
     words = ["--times", times, "--jobs", str(os.cpu_count())] if int(times) else ["--few"]
-    words = [sys.executable, str(KILLER), "--sweep", str(tmp_path / "kills"), *words]
-    made = subprocess.run(words, capture_output=True, text=True)
+    made = warm.run([str(KILLER), "--sweep", str(tmp_path / "kills"), *words], timeout=math.inf)
     assert made.returncode == 0, made.stdout + made.stderr
     # three jobs of five moments, one of three, and the demonstration of two
     assert made.stdout.startswith(f"{(3 * 5 + 3 + 2) * 3 * int(times) or 4} kills (")
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"code": 0}, "it ended in 0, so the moment was not reached"),
-        ({"err": "privot: Interrupted: this run paid nothing."}, "1 charges, and it says"),
-        ({"err": "privot: Interrupted: charged 2 times; the release is saved."}, "1 charges, and it says"),
-        ({"code_again": 4, "err_again": "is lost, so allow a second charge"}, "it does not go on"),
-        ({"signal": "SIGKILL", "code": -9, "code_again": 4, "err_again": "is lost"}, "it does not go on"),
-        ({"again": ["synth", "--resume", "--out", "made", "--pay-again"]}, "it would be paid a second time"),
-        ({"charged": 2}, "2 charges where 1 are due"),
-        ({"charged_then": 0}, "the moment was not reached: 0 charges"),
-        ({"signal": "SIGKILL", "code": -9, "kept_then": True}, "the moment was passed: 1 charges"),
-        ({"missing": ["model.safetensors"]}, "it is done, and there is no model.safetensors"),
-    ],
-)
-def test_what_is_wrong_about_a_kill_is_seen(changed: dict[str, object], said: str) -> None:
-    # in a process of its own, because the killer loads much
-    found = {
-        "name": "adapt",
-        "moment": "before the noise",
-        "kept_then": False,
-        "signal": "SIGTERM",
-        "code": 130,
-        "charged_then": 1,
-        "code_again": 0,
-        "err_again": "",
-    }
-    found |= {"err": "privot: Interrupted: charged once; the release is saved.", "charged": 1}
-    found |= {"again": ["adapt", "--resume", "--out", "made"], "missing": []}
+WRONG: list[tuple[dict[str, object], str]] = [
+    ({"code": 0}, "it ended in 0, so the moment was not reached"),
+    ({"err": "privot: Interrupted: this run paid nothing."}, "1 charges, and it says"),
+    ({"err": "privot: Interrupted: charged 2 times; the release is saved."}, "1 charges, and it says"),
+    ({"code_again": 4, "err_again": "is lost, so allow a second charge"}, "it does not go on"),
+    ({"signal": "SIGKILL", "code": -9, "code_again": 4, "err_again": "is lost"}, "it does not go on"),
+    ({"again": ["synth", "--resume", "--out", "made", "--pay-again"]}, "it would be paid a second time"),
+    ({"charged": 2}, "2 charges where 1 are due"),
+    ({"charged_then": 0}, "the moment was not reached: 0 charges"),
+    ({"signal": "SIGKILL", "code": -9, "kept_then": True}, "the moment was passed: 1 charges"),
+    ({"missing": ["model.safetensors"]}, "it is done, and there is no model.safetensors"),
+]
+FOUND: dict[str, object] = {
+    "name": "adapt",
+    "moment": "before the noise",
+    "kept_then": False,
+    "signal": "SIGTERM",
+    "code": 130,
+    "charged_then": 1,
+    "code_again": 0,
+    "err_again": "",
+    "err": "privot: Interrupted: charged once; the release is saved.",
+    "charged": 1,
+    "again": ["adapt", "--resume", "--out", "made"],
+    "missing": [],
+}
+
+
+@pytest.fixture(scope="module")
+def judged() -> list[str]:
+    """What is said of a kill about which nothing is wrong, and of each that is; the killer loads much, and once."""
     code = (
         "import json, sys; sys.path.insert(0, sys.argv[1]); import job_killer; "
         "print(json.dumps([job_killer.wrong(found) for found in json.loads(sys.argv[2])]))"
     )
-    words = [sys.executable, "-c", code, str(KILLER.parent), json.dumps([found, found | changed])]
-    made = subprocess.run(words, capture_output=True, text=True, check=True)
-    right, seen = json.loads(made.stdout)
-    assert right == ""
-    assert seen.startswith(said)
+    found = json.dumps([FOUND, *(FOUND | changed for changed, _ in WRONG)])
+    made = warm.run(["-c", code, str(KILLER.parent), found])
+    assert made.returncode == 0, made.stderr
+    told: list[str] = json.loads(made.stdout)
+    return told
+
+
+def test_nothing_is_said_of_a_kill_about_which_nothing_is_wrong(judged: list[str]) -> None:
+    assert judged[0] == ""
+    assert len(judged) == 1 + len(WRONG)
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)))
+def test_what_is_wrong_about_a_kill_is_seen(number: int, judged: list[str]) -> None:
+    assert judged[1 + number].startswith(WRONG[number][1])

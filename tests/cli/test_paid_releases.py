@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import warm
 from privot.cli import run
 from privot.ledger import Ledger
 from privot.release import Release
@@ -55,7 +56,7 @@ def test_a_kill_loses_no_paid_release_and_charges_once(tmp_path: Path) -> None:
     times = int(os.environ.get("PRIVOT_KILLS", "0"))
     words = [str(times), "all"] if times else ["1", "few"]
     killer = Path(__file__).with_name("release_killer.py")
-    made = subprocess.run([sys.executable, str(killer), str(tmp_path), *words], capture_output=True, text=True)
+    made = warm.run([str(killer), str(tmp_path), *words], timeout=math.inf)
     assert made.returncode == 0, made.stderr
     lines = [json.loads(line) for line in made.stdout.splitlines()]
     assert len(lines) == (6 * 6 * 3 * times or 8)
@@ -211,8 +212,7 @@ def test_an_interrupt_while_it_is_printed_says_where_the_value_is(
 
 def test_a_name_that_is_no_text_is_written_and_printed(data: Path) -> None:
     name = os.fsdecode(b"m\xff.npz")
-    words = [sys.executable, "-m", "privot", *shlex.split(COMMANDS["mean"]), "--out", name, "--json"]
-    found = subprocess.run(words, capture_output=True, text=True, cwd=data)
+    found = warm.run(["-m", "privot", *shlex.split(COMMANDS["mean"]), "--out", name, "--json"], cwd=data)
     assert found.returncode == 0, found.stderr
     assert json.loads(found.stdout)["out"] == name
     assert (data / name).exists()

@@ -1,9 +1,10 @@
 """Kills a party at every durable step of making a sketch, and at random moments; prints what was left, as JSON.
 
-    python kill_desk.py FOLDER REQUEST RANDOM
+    python kill_desk.py FOLDER REQUEST RANDOM EVERY
 
-Each trial works on a copy of FOLDER: a child answers REQUEST and is killed, a second child answers it again, a third
-once more. Children are forked: this process has loaded no tensors and runs one thread.
+Of the durable steps each `EVERY`-th moment is tried, before or after it. Each trial works on a copy of FOLDER: a child
+answers REQUEST and is killed, a second child answers it again, a third once more. Children are forked: this process has
+run no tensor operation and has one thread.
 """
 
 from __future__ import annotations
@@ -92,15 +93,18 @@ def trial(
 
 
 def main() -> None:
-    base, request, rounds = Path(sys.argv[1]), Path(sys.argv[2]).read_bytes(), int(sys.argv[3])
+    base, request, rounds, every = Path(sys.argv[1]), Path(sys.argv[2]).read_bytes(), *map(int, sys.argv[3:])
     found = []
-    for count in range(1000):
+    for count in range(0, 1000, every):
         found.append(trial(base, request, lambda count=count: die_at(count)))
         if not found[-1]["killed"]:
             break
 
     moment = random.SystemRandom()
-    at_random = [trial(base, request, kill_after=moment.uniform(0.0, 0.06)) for _ in range(rounds)]
+    at_random: list[dict] = []
+    # and more until one is killed
+    while len(at_random) < rounds or (len(at_random) < 10 and not any(t["killed"] for t in at_random)):
+        at_random.append(trial(base, request, kill_after=moment.uniform(0.0, 0.06)))
     print(json.dumps({"steps": found, "random": at_random}))
 
 

@@ -69,7 +69,13 @@ def one_alone(records: list[dict[str, Any]], parties: int) -> list[list[dict[str
 
 
 @pytest.mark.parametrize(
-    ("spread", "parties"), [(evenly, 3), (by_label, 3), (one_alone, 3), pytest.param(by_label, 10, id="ten")]
+    ("spread", "parties"),
+    [
+        (evenly, 3),
+        (by_label, 3),
+        (one_alone, 3),
+        pytest.param(by_label, 10, marks=pytest.mark.full("three parties, but more")),
+    ],
 )
 def test_a_table_of_many_parties_is_that_of_one_vault_to_the_bit(
     tmp_path: Path, spread: Callable[..., list[list[dict[str, Any]]]], parties: int

@@ -73,6 +73,7 @@ def ended(job: dict[str, Any], *more: str) -> int:
     return run([*shlex.split(words), *resumed, "--json", *more])
 
 
+@pytest.mark.gate(17)
 @pytest.mark.parametrize("job", CASES, indirect=True)
 def test_a_recorded_job_ends_with_the_charges_it_had_to_make(job: dict[str, Any], capsys: Any) -> None:
     assert charges() == job["charged"]

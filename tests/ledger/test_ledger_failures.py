@@ -225,6 +225,7 @@ except PrivotError as error:
 """
 
 
+@pytest.mark.gate(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "file", "key", "says"),

@@ -266,6 +266,7 @@ def test_noise_has_the_deviation_that_is_counted_and_not_two_thirds_of_it(adjace
         assert abs(weak.std() - 1.0) > 0.11
 
 
+@pytest.mark.gate(1)
 @pytest.mark.statistical
 @BOTH
 def test_intervals_cover_what_they_say(adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch) -> None:

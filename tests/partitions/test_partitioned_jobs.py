@@ -77,6 +77,7 @@ class Read:
         return sum(what == name for what, _ in self.places)
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("where", ["CellCounts", "ScoreSums"])
 def test_a_job_stopped_after_its_charge_goes_on_without_a_second_one(
     folder: Path, monkeypatch: pytest.MonkeyPatch, where: str

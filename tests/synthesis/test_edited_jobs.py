@@ -137,11 +137,14 @@ def check(outcome: Synthesizer | PrivotError, ledger: Ledger, before: int, what:
 
 
 @pytest.mark.parametrize("name", ["kept", "lost"])
-def test_no_field_of_a_job_makes_it_pay_less_or_state_less(name: str, killed: dict[str, Path], tmp_path: Path) -> None:
+def test_no_field_of_a_job_makes_it_pay_less_or_state_less(
+    name: str, killed: dict[str, Path], tmp_path: Path, whole_run: bool
+) -> None:
     fields = json.loads((killed[name] / "out" / "job.json").read_text())
     for number, (where, old) in enumerate(fields_of(fields)):
         # a job that has its release pays nothing more: fewer values say as much
-        for value in wrong(where, old)[: 2 if name == "kept" else None]:
+        values = wrong(where, old)[: 2 if name == "kept" else None]
+        for value in values if whole_run else values[number % len(values) :][:1]:
             place = copied(killed, name, tmp_path)
             (place / "out" / "job.json").write_text(json.dumps(edited(fields, where, value)))
             outcome, ledger = resume(place, from_file=number % 2 == 0 or "params" in where)

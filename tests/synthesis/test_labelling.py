@@ -379,6 +379,7 @@ def test_only_images_with_classes_can_be_labelled() -> None:
         small(shape=None).design(vault().facts)
 
 
+@pytest.mark.gate(2)
 @pytest.mark.parametrize(
     ("when", "place"),
     [
@@ -411,6 +412,7 @@ def streamed(method: str = "sinkhorn", share: float = 0.3) -> Synthesizer:
     )
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("method", ["sinkhorn", "sinkhorn-parameters"])
 def test_a_stream_and_its_labels_cost_what_was_asked_for(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -344,6 +344,7 @@ def test_a_saved_model_of_other_sizes_than_its_weights_takes_no_memory(
     assert places == ["meta"]
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize(
     "place", ["embedding_method.train", "after_training_steps.tuned_head", "after_training_steps.labeller"]
 )

@@ -99,6 +99,7 @@ def test_records_of_another_range_have_the_same_features() -> None:
     assert torch.allclose(plain.features(rows / 255.0), bytes_.features(rows), atol=1e-4)
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize(
     ("when", "place"),
     [

@@ -20,15 +20,17 @@ for name in ("narrow", "wide"):
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_columns_take_what_their_design_needs(tmp_path: Path) -> None:
+def test_a_hundred_thousand_columns_take_what_their_design_needs(tmp_path: Path, whole_run: bool) -> None:
     """500 frequencies in float64 and float32 take 572 MiB, a generator and Adam 391, six activations of a step 586.
 
-    Not all of it at a time: 1,113 MiB more than narrow records were measured, and 2,100 before.
+    Not all of it at a time: 1,113 MiB more than narrow records were measured, and 2,100 before. 504 with
+    a quarter of the columns, which the gate has.
     """
-    for name, columns in (("narrow", 100), ("wide", 100_000)):
+    most, allowed = (100_000, 1250) if whole_run else (25_000, 580)
+    for name, columns in (("narrow", 100), ("wide", most)):
         np.savez(tmp_path / f"{name}.npz", x=np.zeros((3, columns)), y=np.arange(3) % 2)
     words = [sys.executable, "-c", PEAKS, *WORDS.split()]
     found = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=900)
     assert found.returncode == 0, found.stderr
     narrow, wide = (int(line.split()[1]) for line in found.stdout.splitlines() if line.startswith("peak"))
-    assert wide - narrow < 1250
+    assert wide - narrow < allowed

@@ -171,9 +171,9 @@ print(json.dumps({"lost": lost}))
 @pytest.mark.kills
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 @pytest.mark.parametrize("method", ["embedding", "sinkhorn"])
-def test_fit_killed_at_any_moment_goes_on_with_the_same_call(method: str, tmp_path: Path) -> None:
+def test_fit_killed_at_any_moment_goes_on_with_the_same_call(method: str, tmp_path: Path, whole_run: bool) -> None:
     opened(tmp_path, budget=30.0)
-    moments = json.dumps(np.random.default_rng(3).uniform(0.0, 0.6, 4).tolist())
+    moments = json.dumps(np.random.default_rng(3).uniform(0.0, 0.6, 4 if whole_run else 2).tolist())
     ended = warm.run(["-c", LIVES, str(Path(__file__).parent), str(tmp_path), method, moments])
     assert ended.returncode == 0, ended.stderr
     *_, (epsilon, drawn), last = map(json.loads, ended.stdout.splitlines())

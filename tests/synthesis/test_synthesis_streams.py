@@ -84,6 +84,7 @@ def test_whole_gradients_charge_what_their_plan_said(adjacency: str, method: str
     assert str(done.guarantee_.adjacency) == adjacency
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_several_samples_a_step_are_planned_and_charged_as_many_times(adjacency: str, tmp_path: Path) -> None:
     vault = open_vault(adjacency)
@@ -179,6 +180,7 @@ def test_a_design_survives_json(method: str) -> None:
     assert Synthesizer.from_params(json.loads(json.dumps(params)), "cpu").to_params() == params
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("method", ["sinkhorn", "sliced", "sinkhorn-parameters"])
 def test_what_is_written_samples_again_without_a_vault(method: str, tmp_path: Path) -> None:
     done = asked(method).fit(open_vault("replace-one"))
@@ -192,6 +194,7 @@ def test_what_is_written_samples_again_without_a_vault(method: str, tmp_path: Pa
     assert sorted(np.bincount(y)) == [15, 15]
 
 
+@pytest.mark.gate(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "options"),

@@ -154,6 +154,7 @@ def test_a_team_pays_once_and_writes_once(tmp_path: Path) -> None:
         assert len(ledger.entries()) == 1
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("wrong", [["--epsilon", "-1"], ["--epsilon", "5", "--method", "sinkhorn"]])
 def test_when_the_first_refuses_nobody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: list[str]) -> None:
     command = ["-m", "privot", "synth", "digits", "--out", str(tmp_path / "out"), *wrong, *SYNTH]

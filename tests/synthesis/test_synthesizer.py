@@ -153,6 +153,7 @@ def test_impossible_settings_cost_nothing(vault: Vault, small: Any, changes: dic
     small(epsilon=9.9).fit(vault)
 
 
+@pytest.mark.gate(each="change")
 @pytest.mark.parametrize(
     "change",
     [

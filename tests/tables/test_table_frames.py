@@ -284,14 +284,14 @@ def types_out(frame: Any, codec: TableCodec) -> str:
 
 @pytest.mark.filterwarnings("ignore:Could not infer format")
 @pytest.mark.parametrize("reader", READERS)
-def test_no_record_decides_the_dtypes_that_come_out(reader: str) -> None:
+def test_no_record_decides_the_dtypes_that_come_out(reader: str, whole_run: bool) -> None:
     codec, read, odd_dtypes = TableCodec(NEAR), READERS[reader], set()
     header, row = ",".join(NEAR.names), ",".join(CELLS)
     plain = read("\n".join([header, row, row, row]))
     wanted = types_out(plain, codec)
     told = 0
     for place in range(len(CELLS)):
-        for odd in ODD:
+        for odd in ODD if whole_run else ODD[place % 2 :: 2]:
             try:
                 near = read("\n".join([header, row, ",".join([*CELLS[:place], odd, *CELLS[place + 1 :]]), row]))
             except (OverflowError, TypeError):
@@ -303,7 +303,7 @@ def test_no_record_decides_the_dtypes_that_come_out(reader: str) -> None:
             assert found == wanted, (NEAR.names[place], odd)
             told += 1
             odd_dtypes.add(str(near.schema if hasattr(near, "schema") else list(near.dtypes)))
-    assert told >= 2 * len(CELLS)
+    assert told >= (2 if whole_run else 1) * len(CELLS)
     # the readers did choose dtypes by the one record
     assert len(odd_dtypes) >= len(CELLS) - 1
 

@@ -138,6 +138,7 @@ def test_both_encoders_are_assumed_kept_and_needed(
     assert len(ledger.entries()) == 2
 
 
+@pytest.mark.gate(2)
 @pytest.mark.parametrize(
     ("moment", "paid"),
     [
