@@ -15,7 +15,8 @@ from sklearn.base import clone
 from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
-from privot.adaptation import AdaptationConfig, DomainAdapter
+from privot.adaptation import DomainAdapter
+from privot.adaptation.adaptation_methods.source_alone import Source
 from privot.errors import BudgetError, UsageError
 from privot.jobs.estimator import NotFittedError
 from privot.synthesis import Embedding, Rules, Synthesizer
@@ -41,7 +42,7 @@ def small(kind: type[Any], **changes: Any) -> Any:
         network = {"kind": "mlp", "dim": 2, "classes": 2, "segments": [[0, 2, "interval"]], "latent": 4, "hidden": [8]}
         own: dict[str, Any] = {"method": Embedding(Rules(network, steps=5, batch=16, learning_rate=1e-3))}
     else:
-        own = {"settings": AdaptationConfig(method="source", batch=8, finish=5, augment=False), "method": "source"}
+        own = {"method": Source(batch=8, finish=5, augment=False)}
     return kind(**{"epsilon": 1.0, "device": "cpu", "seed": 1, **own, **changes})
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from privot import DomainAdapter, Synthesizer, Vault
-from privot.adaptation import AdaptationConfig
+from privot.adaptation.adaptation_methods.source_alone import Source
 from privot.common.progress_lines import ProgressLines, as_progress
 from privot.synthesis import Rules
 from privot.synthesis.method_configs import Embedding
@@ -65,9 +65,9 @@ def test_adapting_prints_lines_where_asked(monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr("privot.common.progress_lines.ProgressLines.__init__.__defaults__", (0.0, None, lambda: 0.0))
     g = np.random.default_rng(0)
     source, target = (g.uniform(size=(60, 3)), np.arange(60) % 2), g.uniform(size=(60, 3))
-    settings = AdaptationConfig(method="source", network="features", finish=30)
+    settings = Source(finish=30)
     for progress in (None, True):
         vault = Vault(target, clip=2.0, adjacency="replace-one", budget=(1.0, 1e-5))
-        adapter = DomainAdapter(1.0, 1e-5, method="source", settings=settings, device="cpu", seed=1)
+        adapter = DomainAdapter(1.0, 1e-5, method=settings, device="cpu", seed=1)
         adapter.fit(vault, source, progress=progress)
         assert ("adaptation: step" in capsys.readouterr().err) is (progress is True)

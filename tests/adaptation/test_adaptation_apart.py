@@ -15,15 +15,16 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privot.accounting import Composed, Gaussian, account, calibrate
-from privot.adaptation import AdaptationConfig, DomainAdapter
+from privot.adaptation import DomainAdapter, Embedding, Sliced, StandIn
 from privot.adaptation import adaptation_answer as answering_module
-from privot.adaptation import adaptation_design as designing
 from privot.adaptation.adaptation_answer import answer_once, read_answer, to_bytes
+from privot.adaptation.adaptation_methods import stand_in_method as designing
 from privot.adaptation.adaptation_request import MAX_BYTES, AdaptationRequest
 from privot.errors import BudgetError, DataError, UsageError
 from privot.federation.wire.messages import encode
 from privot.federation.wire.signing import PAYLOAD, SEAL, open_sealed, public_name, seal
 from privot.guarantee import Adjacency
+from privot.kinds import Images
 from privot.ledger import Ledger
 from privot.mechanisms import MeanEmbedding
 from privot.mechanisms.mechanism import Facts
@@ -347,18 +348,18 @@ def test_what_a_stranger_assumes_does_not_reach_a_report() -> None:
 def test_methods_that_ask_many_times_are_not_asked_by_file() -> None:
     y = np.arange(60) % 2
     for settings in (
-        AdaptationConfig(method="sliced", blocks=2, slices=4),
-        AdaptationConfig(method="embedding", blocks=2, frequencies=12),
+        Sliced(blocks=2, slices=4),
+        Embedding(blocks=2, frequencies=12),
     ):
-        made = DomainAdapter(5.0, 1e-5, settings=settings, device="cpu", seed=1)
+        made = DomainAdapter(5.0, 1e-5, method=settings, device="cpu", seed=1)
         design = made.design(Facts(2, 60, 1.0, ONE), (X, y), by_request=True)
         with pytest.raises(UsageError, match="one mean embedding"):
             AdaptationRequest.of(design)
 
 
 def test_a_stand_in_asks_for_nothing_but_what_every_request_may_ask_for() -> None:
-    settings = AdaptationConfig(method="stand-in", generator=5)
-    made = DomainAdapter(5.0, 1e-5, settings=settings, device="cpu", seed=1)
+    settings = StandIn(generator=5)
+    made = DomainAdapter(5.0, 1e-5, method=settings, device="cpu", seed=1)
     facts = Facts(2, 60, 1.0, ONE)
     design = made.design(facts, (X, np.arange(60) % 2), by_request=True)
     request = AdaptationRequest.of(design)
@@ -374,12 +375,13 @@ def test_a_request_is_never_made_of_features_that_no_request_may_ask_for(monkeyp
     """As on a GPU: a synthesis of images would choose filters, and more frequencies than may be asked for."""
     monkeypatch.setattr(designing, "plan_synthesis", on_a_gpu(designing.plan_synthesis))
     facts = Facts(256, 100_000, 1.0, ONE)
-    filtered, _ = designing.stand_in_map(facts, 5.0, 1e-5, [16, 16], 0.0, 1.0, "cpu", 3)
-    assert filtered["kind"] == "stack"
-    asked, rules = designing.stand_in_map(facts, 5.0, 1e-5, [16, 16], 0.0, 1.0, "cpu", 3, by_request=True)
-    assert asked["kind"] == "fourier"
-    AdaptationRequest(5.0, 1e-5, 100_000, asked)
-    assert rules["generator"]["dim"] == 256
+    made = DomainAdapter(5.0, 1e-5, kind=Images((16, 16)), device="cpu", seed=3)
+    source = np.zeros((4, 256)), np.arange(4) % 2
+    filtered, asked = (made.design(facts, source, by_request=by_request) for by_request in (False, True))
+    assert (filtered.features or {})["kind"] == "stack"
+    assert (asked.features or {})["kind"] == "fourier"
+    assert AdaptationRequest.of(asked).features == asked.features
+    assert (asked.rules or {})["generator"]["dim"] == 256
 
 
 def on_a_gpu(plan: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,20 +10,17 @@ import pytest
 import torch
 from torch import nn
 
-from privot.adaptation import AdaptationConfig
+from privot.adaptation import Sliced
+from privot.adaptation.adaptation_methods.sliced_alignment import SlicedLearner
 from privot.adaptation.adapter import DomainAdapter
-from privot.adaptation.learner import Learner
 from privot.adaptation.networks import FrozenRepresentation, build, weights_of
-from privot.errors import UnprovenError, UsageError
+from privot.errors import UsageError
 from privot.mechanisms.directions import directions_of
 from privot.mechanisms.representation import ProjectedRepresentation, RepresentationQuery
-from privot.mechanisms.unproven.published_alignment import AlignmentQuery, PublishedAlignment
 from privot.noise import SeededNoise
 from privot.vault import Vault
 
-SETTINGS = AdaptationConfig(
-    method="sliced", batch=16, warmup=3, blocks=2, releases_per_block=1, steps=2, finish=0, slices=8, augment=False
-)
+SETTINGS = Sliced(batch=16, warmup=3, blocks=2, releases_per_block=1, steps=2, finish=0, slices=8, augment=False)
 
 
 def toy(records: int, shift: float = 0.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -32,17 +29,17 @@ def toy(records: int, shift: float = 0.0, seed: int = 0) -> tuple[np.ndarray, np
     return np.clip(x, 0.0, 1.0), y
 
 
-def learner(records: np.ndarray) -> tuple[Learner, Vault]:
+def learner(records: np.ndarray) -> tuple[SlicedLearner, Vault]:
     vault = Vault(records, clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5), noise=SeededNoise(7))
-    adapter = DomainAdapter(5.0, 1e-5, settings=SETTINGS, device="cpu", seed=3)
+    adapter = DomainAdapter(5.0, 1e-5, method=SETTINGS, device="cpu", seed=3)
     design = adapter.design(vault.facts, toy(40))
-    return Learner(design, *toy(40), "cpu"), vault
+    return SlicedLearner(design, *toy(40), "cpu"), vault
 
 
-def gradients(made: Learner, release: object) -> list[torch.Tensor]:
+def gradients(made: SlicedLearner, release: object) -> list[torch.Tensor]:
     """What one step on `release` leaves in the gradients of every parameter."""
     made.step = SETTINGS.warmup + 3  # λ > 0
-    made.design = replace(made.design, settings=replace(SETTINGS, steps=1))
+    made.settings = replace(made.settings, steps=1)
     made.learn(release)  # type: ignore[arg-type]
     return [p.grad.clone() for p in made.networks.parameters() if p.grad is not None]
 
@@ -65,20 +62,6 @@ def test_with_the_release_fixed_no_gradient_depends_on_a_record() -> None:
     moved = second.stream(three.mechanism(), purpose="a test", allow_unproven=True)
     changed = gradients(three, moved.answer(RepresentationQuery(weights_of(three.networks.g))))
     assert any(not torch.equal(a, b) for a, b in zip(held, changed, strict=True))
-
-
-def test_the_gradient_as_published_needs_an_explicit_permission_and_stands_unproven() -> None:
-    networks = build({"kind": "features", "columns": 2, "shape": None, "classes": 2, "low": 0.0, "high": 1.0}, 1)
-    mechanism = PublishedAlignment(FrozenRepresentation(networks, "cpu"), 4, 1.0, 60)
-    records, _ = toy(60)
-    vault = Vault(records, clip=1.0, adjacency="replace-one", budget=(1e4, 1e-5))
-    with pytest.raises(UnprovenError):
-        vault.stream(mechanism, purpose="a test")
-    stream = vault.stream(mechanism, purpose="a test", allow_unproven=True)
-    assert stream.guarantee.standing == "unproven"
-    source = torch.rand(60, 2)
-    answer = stream.answer(AlignmentQuery(weights_of(networks.g), source))
-    assert set(answer.value) == {name for name, _ in networks.g.named_parameters()}
 
 
 def test_only_its_own_row_of_a_release_depends_on_a_record_and_no_more_than_the_bound() -> None:
@@ -182,12 +165,5 @@ def test_a_record_beyond_single_precision_is_not_told_by_a_warning() -> None:
     records = toy(30)[0]
     records[3] = [1e300, -1e300]
     vault = Vault(records, clip=1.0, adjacency="replace-one", budget=(1e4, 1e-5))
-    for mechanism, query in (
-        (ProjectedRepresentation(FrozenRepresentation(networks, "cpu"), 3, 1.0), RepresentationQuery),
-        (
-            PublishedAlignment(FrozenRepresentation(networks, "cpu"), 3, 1.0, 30),
-            partial(AlignmentQuery, source=torch.rand(30, 2)),
-        ),
-    ):
-        stream = vault.stream(mechanism, purpose="a test", allow_unproven=True)
-        stream.answer(query(weights_of(networks.g)))
+    stream = vault.stream(ProjectedRepresentation(FrozenRepresentation(networks, "cpu"), 3, 1.0), purpose="a test")
+    stream.answer(RepresentationQuery(weights_of(networks.g)))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
-from privot.adaptation import AdaptationConfig, DomainAdapter
-from privot.adaptation.adaptation_config import choose
-from privot.adaptation.alignment.adversarial import DomainGradients, Judged, domain_loss, reverse
+from privot.adaptation import DomainAdapter, Embedding, Sliced
+from privot.adaptation.adaptation_config import AdaptationConfig
+from privot.adaptation.adaptation_methods.sliced_alignment import SlicedLearner
+from privot.adaptation.adaptation_methods.source_alone import Source
+from privot.adaptation.adaptation_methods.transformed_source import EmbeddingLearner
+from privot.adaptation.alignment.adversarial import reverse
 from privot.adaptation.alignment.transformation_fit import Fit, fit
 from privot.adaptation.alignment.transformations import Warp, transformation
-from privot.adaptation.learner import Learner
-from privot.adaptation.networks import build, discriminator
-from privot.adaptation.open_adaptation import train_openly
+from privot.adaptation.open_adaptation import OpenLearner, train_openly
 from privot.errors import UsageError
+from privot.kinds import Images
 from privot.vault import Vault
 
 pytestmark = pytest.mark.slow
@@ -32,10 +32,10 @@ def bumps(records: int, at: float, seed: int) -> np.ndarray:
 
 
 def test_an_image_moves_where_the_released_sketch_says() -> None:
-    settings = AdaptationConfig(method="embedding", batch=32, fit=120, fit_batch=256, finish=1, frequencies=60)
+    settings = Embedding(batch=32, fit=120, fit_batch=256, finish=1, frequencies=60)
     vault = Vault(bumps(1000, 6.5, 1), clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
     source = bumps(400, 5.0, 2)
-    adapter = DomainAdapter(5.0, 1e-5, settings=settings, shape=(12, 12), device="cpu", seed=1)
+    adapter = DomainAdapter(5.0, 1e-5, method=settings, network="features", kind=Images((12, 12)), device="cpu", seed=1)
     adapter.fit(vault, (source, np.arange(400) % 2))
     moved = adapter.change_(torch.as_tensor(source, dtype=torch.float32), torch.randn(400, 10))
     picture = moved.detach().numpy().reshape(-1, 12, 12).mean(axis=0)
@@ -62,27 +62,15 @@ def test_adapting_by_a_sketch_beats_the_source_where_columns_moved() -> None:
 
     source, test = toy(400, 0.0, 0), toy(400, 0.2, 2)
     scores = {}
-    for method in ("source", "embedding"):
-        settings = replace(choose(method, False, 2000), finish=200, fit=150, learning_rate=5e-3, frequencies=60)
+    how = {"finish": 200, "learning_rate": 5e-3}
+    asked: tuple[AdaptationConfig, ...] = Source(**how), Embedding(**how, fit=150, frequencies=60)
+    for settings in asked:
         vault = Vault(toy(2000, 0.2, 1)[0], clip=1.0, adjacency="replace-one", budget=(3.0, 1e-5))
-        adapter = DomainAdapter(3.0, 1e-5, settings=settings, device="cpu", seed=1).fit(vault, source)
-        scores[method] = adapter.score(*test)
+        adapter = DomainAdapter(3.0, 1e-5, method=settings, device="cpu", seed=1).fit(vault, source)
+        scores[settings.name] = adapter.score(*test)
     # moved by a whole class, every second target record looks like the other class
     assert scores["source"] < 0.6
     assert scores["embedding"] > 0.9
-
-
-def test_per_record_gradients_of_the_discriminator_are_those_of_each_record_alone() -> None:
-    config = {"kind": "features", "columns": 3, "shape": None, "classes": 2, "low": 0.0, "high": 1.0}
-    judged = Judged(build(config, 1).double().g, discriminator(50, "features", 1).double())
-    gradients = DomainGradients(judged)
-    rows = np.random.default_rng(0).uniform(size=(4, 3))
-    each = np.asarray(gradients.each(gradients.weights(), rows, np.zeros(4, dtype=np.int64)))
-    for row, found in zip(rows, each, strict=True):
-        judged.zero_grad()
-        domain_loss(judged(torch.as_tensor(row[None])), source=False).backward()
-        alone = torch.cat([p.grad.reshape(-1) for p in judged.parameters() if p.grad is not None])
-        np.testing.assert_allclose(found, alone.numpy(), atol=1e-12)
 
 
 def test_a_reversed_gradient_climbs() -> None:
@@ -97,9 +85,9 @@ def test_open_baselines_train_to_the_end(method: str) -> None:
     dice = np.random.default_rng(0)
     x, y = dice.uniform(size=(40, 2)), np.arange(40) % 2
     vault = Vault(x, clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
-    settings = AdaptationConfig(method="source", batch=8, finish=20, augment=False)
-    design = DomainAdapter(settings=settings, device="cpu", seed=1).design(vault.facts, (x, y))
-    trained = train_openly(Learner(design, x, y, "cpu"), x, method)
+    settings = Source(batch=8, finish=20, augment=False)
+    design = DomainAdapter(method=settings, device="cpu", seed=1).design(vault.facts, (x, y))
+    trained = train_openly(OpenLearner(design, x, y, "cpu"), x, method)
     assert trained.step == 20
     with pytest.raises(UsageError):
         train_openly(trained, x, "embedding")
@@ -108,9 +96,9 @@ def test_open_baselines_train_to_the_end(method: str) -> None:
 def test_lambda_rises_from_nothing_to_its_weight() -> None:
     x, y = np.random.default_rng(0).uniform(size=(40, 2)), np.arange(40) % 2
     vault = Vault(x, clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
-    settings = AdaptationConfig(method="sliced", warmup=10, blocks=10, steps=10, finish=0, weight=3.0, augment=False)
-    design = DomainAdapter(1.0, 1e-5, settings=settings, device="cpu", seed=1).design(vault.facts, (x, y))
-    learner = Learner(design, x, y, "cpu")
+    settings = Sliced(warmup=10, blocks=10, steps=10, finish=0, weight=3.0, augment=False)
+    design = DomainAdapter(1.0, 1e-5, method=settings, device="cpu", seed=1).design(vault.facts, (x, y))
+    learner = SlicedLearner(design, x, y, "cpu")
     learner.step = 10
     assert learner.weight() == 0.0
     learner.step = 60
@@ -125,12 +113,10 @@ def test_a_sketch_tells_how_often_the_target_shows_each_class() -> None:
         return 0.3 + 0.4 * y[:, None] + 0.03 * np.random.default_rng(seed).standard_normal((len(y), 2)), y
 
     vault = Vault(toy((1600, 400), 1)[0], clip=1.0, adjacency="replace-one", budget=(3.0, 1e-5))
-    settings = AdaptationConfig(
-        method="embedding", batch=500, finish=0, fit=200, fit_batch=256, frequencies=60, augment=False
-    )
-    adapter = DomainAdapter(3.0, 1e-5, settings=settings, device="cpu", seed=1)
+    settings = Embedding(batch=500, finish=0, fit=200, fit_batch=256, frequencies=60, augment=False)
+    adapter = DomainAdapter(3.0, 1e-5, method=settings, device="cpu", seed=1)
     source = toy((300, 300), 0)
-    learner = Learner(adapter.design(vault.facts, source), *source, "cpu")
+    learner = EmbeddingLearner(adapter.design(vault.facts, source), *source, "cpu")
     learner.learn(next(vault.stream(learner.mechanism(), purpose="a test")))
     weights = learner.change.weights(torch.tensor([0, 1])).detach()
     assert float(weights[0] / weights.sum()) == pytest.approx(0.8, abs=0.05)
@@ -160,13 +146,11 @@ def test_a_transformation_draws_nothing_itself() -> None:
 
 
 def test_of_several_fits_the_one_with_the_least_objective_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = AdaptationConfig(
-        method="embedding", finish=0, fit=1, fit_batch=32, tries=3, frequencies=60, augment=False
-    )
+    settings = Embedding(finish=0, fit=1, fit_batch=32, tries=3, frequencies=60, augment=False)
     x, y = bumps(200, 6.0, 2), np.arange(200) % 2
     vault = Vault(bumps(500, 6.0, 1), clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
-    adapter = DomainAdapter(5.0, 1e-5, settings=settings, shape=(12, 12), device="cpu", seed=1)
-    learner = Learner(adapter.design(vault.facts, (x, y)), x, y, "cpu")
+    adapter = DomainAdapter(5.0, 1e-5, method=settings, network="features", kind=Images((12, 12)), device="cpu", seed=1)
+    learner = EmbeddingLearner(adapter.design(vault.facts, (x, y)), x, y, "cpu")
     release = next(vault.stream(learner.mechanism(), purpose="a test"))
     # moved by half a frame, not at all, and by a third of one: the target is where the source is
     ends = iter((1.0, 0.0, 0.7))
@@ -177,6 +161,6 @@ def test_of_several_fits_the_one_with_the_least_objective_is_kept(monkeypatch: p
             self.change.mean[4] = next(ends)
 
     monkeypatch.setattr(Fit, "descend", descend)
-    values = fit(learner.change, learner.source, release, settings, learner.random)
+    values = fit(learner.change, learner.source, release, learner.settings, learner.random)
     assert values[1] < min(values[0], values[2])
     assert float(learner.change.mean[4]) == 0.0

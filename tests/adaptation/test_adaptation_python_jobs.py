@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +14,18 @@ import numpy as np
 import pytest
 
 import warm
-from privot.adaptation import AdaptationConfig, DomainAdapter
+from privot.adaptation import DomainAdapter, Embedding, Sliced, StandIn
 from privot.errors import BudgetError, DataError, UsageError
 from privot.ledger import Ledger
 from privot.vault import Vault
 
 BLOCKS = 3
 CONFIGS = {
-    "embedding": AdaptationConfig(method="embedding", batch=16, fit=40, finish=60, augment=False, frequencies=20),
-    "stand-in": AdaptationConfig(
-        method="stand-in",
-        batch=16,
-        warmup=40,
-        finish=40,
-        check=20,
-        members=2,
-        samples=50,
-        generator=40,
-        fit=40,
-        augment=False,
+    "embedding": Embedding(batch=16, fit=40, finish=60, augment=False, frequencies=20),
+    "stand-in": StandIn(
+        batch=16, warmup=40, finish=40, check=20, members=2, samples=50, generator=40, fit=40, augment=False
     ),
-    "sliced": AdaptationConfig(
-        method="sliced", batch=16, warmup=20, blocks=BLOCKS, steps=20, finish=20, slices=7, augment=False
-    ),
+    "sliced": Sliced(batch=16, warmup=20, blocks=BLOCKS, steps=20, finish=20, slices=7, augment=False),
 }
 
 
@@ -61,7 +51,7 @@ def opened(folder: Path, name: str = "ledger") -> tuple[Ledger, Vault]:
 
 
 def asked(method: str, **changes: Any) -> DomainAdapter:
-    return DomainAdapter(5.0, 1e-5, **{"settings": CONFIGS[method], "device": "cpu", "seed": 3, **changes})
+    return DomainAdapter(5.0, 1e-5, **{"method": CONFIGS[method], "device": "cpu", "seed": 3, **changes})
 
 
 def killed_at(step: int) -> Any:
@@ -131,7 +121,13 @@ def test_a_lost_release_is_paid_for_again_only_if_that_is_allowed(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("changes", "name"),
-    [({"epsilon": 4.0}, "epsilon"), ({"seed": 2}, "seed"), ({"settings": CONFIGS["sliced"]}, "settings")],
+    [
+        ({"epsilon": 4.0}, "epsilon"),
+        ({"seed": 2}, "seed"),
+        ({"method": CONFIGS["sliced"]}, "method"),
+        ({"method": replace(CONFIGS["embedding"], finish=61)}, "settings"),
+        ({"method": "embedding"}, "settings"),
+    ],
 )
 def test_fit_with_other_arguments_refuses_the_job(changes: Any, name: str, tmp_path: Path) -> None:
     ledger, vault = opened(tmp_path)

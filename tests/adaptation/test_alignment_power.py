@@ -7,7 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from privot.adaptation.adaptation_config import AdaptationConfig  # noqa: E402
+from privot.adaptation import Sliced  # noqa: E402
+from privot.adaptation.adaptation_methods import choose  # noqa: E402
 from privot.adaptation.alignment.smoothed_sliced import smoothed  # noqa: E402
 from privot.errors import UsageError  # noqa: E402
 from privot.mechanisms import RandomProjection  # noqa: E402
@@ -48,10 +49,11 @@ def test_the_loss_is_the_power_that_is_written_down(power):
 
 
 def test_powers_out_of_range_are_refused_and_old_settings_are_read():
-    for wrong in ({"power": 0.5}, {"power": 11.0}, {"power": 3.0, "method": "published", "sample": 4}):
+    for wrong in (0.5, 11.0):
         with pytest.raises(UsageError):
-            AdaptationConfig(**{"method": "sliced", **wrong})
-    written = AdaptationConfig(method="sliced", power=3.0).to_dict()
-    assert AdaptationConfig.from_dict(written).power == 3.0
+            Sliced(power=wrong)
+    written = choose("sliced", False, 100).to_dict() | {"power": 3.0}
+    assert Sliced.from_dict(written).power == 3.0
     del written["power"]
-    assert AdaptationConfig.from_dict(written).power == 2.0
+    # and every method once had the same settings
+    assert Sliced.from_dict({**written, "frequencies": 20, "network": "features"}).power == 2.0

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from privot.adaptation import AdaptationConfig, DomainAdapter
-from privot.adaptation.adaptation_config import choose, default_method
-from privot.adaptation.adaptation_design import AdaptationDesign
+from privot.adaptation import DomainAdapter, StandIn
+from privot.adaptation.adaptation_methods import choose, method_named, read_design
 from privot.adaptation.alignment.transformation_fit import Source
 from privot.adaptation.alignment.transformations import transformation
 from privot.adaptation.model_folder import write_report
@@ -23,14 +22,16 @@ from privot.adaptation.stand_in.report_figures import agreement
 from privot.adaptation.stand_in.self_training import Schedule, SelfTraining, Views
 from privot.adaptation.stand_in.stand_in_learner import Checks
 from privot.errors import DataError, UsageError
+from privot.kinds import Images
 from privot.mechanisms import MeanEmbedding
 from privot.synthesis import Synthesizer
+from privot.tables import Column, Schema
 from privot.vault import Vault
 
 FACTS = {"kind": "features", "columns": 2, "shape": None, "classes": 2, "low": 0.0, "high": 1.0}
-SHORT = AdaptationConfig(
-    method="stand-in", batch=32, warmup=60, finish=60, check=60, members=2, samples=400, generator=150, fit=60,
-    augment=False, learning_rate=5e-3, weight=1.0,
+SHORT = StandIn(
+    batch=32, warmup=60, finish=60, check=60, members=2, samples=400, generator=150, fit=60, augment=False,
+    learning_rate=5e-3, weight=1.0,
 )  # fmt: skip
 
 
@@ -44,7 +45,7 @@ def blobs(records: int, shift: float = 0.0, seed: int = 0) -> tuple[np.ndarray, 
 def adapted(target: np.ndarray, epsilon: float = 5.0, **changes: Any) -> DomainAdapter:
     settings = replace(SHORT, **changes)
     vault = Vault(target, clip=1.0, adjacency="replace-one", budget=(epsilon, 1e-5))
-    return DomainAdapter(epsilon, 1e-5, settings=settings, device="cpu", seed=1).fit(vault, blobs(200))
+    return DomainAdapter(epsilon, 1e-5, method=settings, device="cpu", seed=1).fit(vault, blobs(200))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,7 @@ def test_a_transformation_with_more_parameters_than_the_release_has_numbers_is_n
     settings = replace(SHORT, **short)
     vault = Vault(wide, clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
     source = (np.repeat(blobs(200)[0], 600, axis=1), blobs(200)[1])
-    many = DomainAdapter(5.0, 1e-5, settings=settings, device="cpu", seed=1).fit(vault, source)
+    many = DomainAdapter(5.0, 1e-5, method=settings, device="cpu", seed=1).fit(vault, source)
     assert fits == [1]
     assert many.checks_ is not None
     assert many.checks_.transformed == 0.0
@@ -101,12 +102,13 @@ def test_a_transformation_with_more_parameters_than_the_release_has_numbers_is_n
 def test_images_and_tables_are_adapted_by_a_stand_in_and_vectors_by_an_embedding() -> None:
     x, y = np.random.default_rng(0).random((20, 64)), np.arange(20) % 2
     vault = Vault(x, clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
-    chosen = {
-        shape: DomainAdapter(1.0, 1e-5, shape=shape, device="cpu", seed=0).design(vault.facts, (x, y)).settings.method
-        for shape in (None, (8, 8))
-    }
-    assert chosen == {None: "embedding", (8, 8): "stand-in"}
-    assert default_method(image=False, table=True) == "stand-in"
+    chosen = [
+        DomainAdapter(1.0, 1e-5, kind=kind, device="cpu", seed=0).design(vault.facts, (x, y)).settings.name
+        for kind in (None, Images((8, 8)))
+    ]
+    assert chosen == ["embedding", "stand-in"]
+    columns = Column("a", "boolean"), Column("y", "boolean")
+    assert DomainAdapter(1.0, 1e-5, kind=Schema(columns, "y")).asked["method"] == "stand-in"
 
 
 def test_members_learn_from_every_source_record_and_the_checks_from_nine_tenths(
@@ -152,7 +154,7 @@ def test_members_learn_from_a_stand_in_only_if_it_passed(poor: bool, monkeypatch
 def test_the_model_is_read_back_and_the_stand_in_can_be_sampled(tmp_path: Path) -> None:
     vault = Vault(blobs(500, 0.2)[0], clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
     settings = replace(SHORT, generator=5, warmup=5, finish=5, check=5, fit=5)
-    made = DomainAdapter(5.0, 1e-5, settings=settings, device="cpu", seed=1).fit(
+    made = DomainAdapter(5.0, 1e-5, method=settings, device="cpu", seed=1).fit(
         vault, blobs(200), folder=tmp_path / "out"
     )
     made.save(tmp_path / "out")
@@ -179,7 +181,7 @@ def test_everything_in_the_folder_follows_from_the_release(tmp_path: Path, monke
     files = []
     for number, target in enumerate((blobs(300, 0.2, 1)[0], blobs(300, -0.1, 2)[0])):
         vault = Vault(target, clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
-        made = DomainAdapter(5.0, 1e-5, settings=settings, device="cpu", seed=1).fit(vault, blobs(200))
+        made = DomainAdapter(5.0, 1e-5, method=settings, device="cpu", seed=1).fit(vault, blobs(200))
         made.save(tmp_path / str(number))
         held = made.stand_in_
         assert held is not None
@@ -193,8 +195,8 @@ def test_everything_in_the_folder_follows_from_the_release(tmp_path: Path, monke
 def test_the_report_shows_both_domains_and_how_labels_changed(tmp_path: Path) -> None:
     images = np.random.default_rng(0).random((60, 64))
     vault = Vault(images, clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
-    settings = replace(SHORT, network="images", generator=2, warmup=2, finish=2, check=2, fit=2, members=1, samples=70)
-    made = DomainAdapter(5.0, 1e-5, shape=(8, 8), settings=settings, device="cpu", seed=1)
+    settings = replace(SHORT, generator=2, warmup=2, finish=2, check=2, fit=2, members=1, samples=70)
+    made = DomainAdapter(5.0, 1e-5, kind=Images((8, 8)), method=settings, device="cpu", seed=1)
     made.fit(vault, (images[:40], np.arange(40) % 3), folder=tmp_path)
     made.save(tmp_path)
     counts = np.array(json.loads((tmp_path / "rounds.json").read_text())["confusion"])
@@ -248,19 +250,19 @@ def test_self_training_uses_what_the_stand_in_shows() -> None:
 
 
 def test_a_stand_in_has_one_release_and_at_least_two_source_records() -> None:
-    with pytest.raises(UsageError, match="one release"):
-        replace(SHORT, blocks=2)
+    with pytest.raises(TypeError, match="blocks"):
+        replace(SHORT, blocks=2)  # type: ignore[call-arg]
     with pytest.raises(UsageError, match="threshold"):
         replace(SHORT, threshold=1.5)
     vault = Vault(blobs(50)[0], clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
     with pytest.raises(DataError, match="two classes"):
-        DomainAdapter(5.0, 1e-5, settings=SHORT, device="cpu").fit(vault, (np.zeros((1, 2)), np.array([0])))
+        DomainAdapter(5.0, 1e-5, method=SHORT, device="cpu").fit(vault, (np.zeros((1, 2)), np.array([0])))
 
 
 def test_the_rules_choose_a_stand_in_for_images_and_vectors() -> None:
     for image, cuda in ((True, True), (True, False), (False, False)):
         chosen = choose("stand-in", image, 1000, None, cuda)
-        assert chosen.network == ("images" if image else "features")
+        assert method_named(chosen.name).network(image) == ("images" if image else "features")
         assert chosen.releases == 1
 
 
@@ -278,20 +280,20 @@ def test_the_rules_choose_a_stand_in_for_images_and_vectors() -> None:
 )
 def test_a_design_whose_file_was_edited_is_bad_data(place: str, value: Any) -> None:
     vault = Vault(blobs(50)[0], clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
-    fields = DomainAdapter(5.0, 1e-5, settings=SHORT, device="cpu").design(vault.facts, blobs(40)).to_dict()
-    assert AdaptationDesign.from_dict(fields).to_dict() == fields
+    fields = DomainAdapter(5.0, 1e-5, method=SHORT, device="cpu").design(vault.facts, blobs(40)).to_dict()
+    assert read_design(fields).to_dict() == fields
     with pytest.raises(DataError, match="does not describe an adaptation"):
-        AdaptationDesign.from_dict({**fields, "networks": {**fields["networks"], place: value}})
+        read_design({**fields, "networks": {**fields["networks"], place: value}})
 
 
 @pytest.mark.parametrize("odd", [["a"], "design", 3, None, {"adjacency": "add-remove", "facts": ["x"]}])
 def test_what_is_no_design_at_all_is_bad_data(odd: Any) -> None:
     with pytest.raises(DataError, match="does not describe an adaptation"):
-        AdaptationDesign.from_dict(odd)
+        read_design(odd)
 
 
 @pytest.mark.parametrize("name", [field for field in vars(SHORT) if field not in ("sample", "generator")])
 def test_no_setting_of_an_adaptation_may_be_of_another_kind(name: str) -> None:
     for odd in (None, [1], {"a": 1}):
         with pytest.raises((UsageError, DataError)):
-            AdaptationConfig.from_dict({**SHORT.to_dict(), name: odd})
+            StandIn.from_dict({**choose("stand-in", False, 100).to_dict(), name: odd})

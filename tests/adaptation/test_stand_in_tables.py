@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from privot.adaptation import AdaptationConfig, DomainAdapter
-from privot.adaptation.adaptation_design import AdaptationDesign
+from privot.adaptation import DomainAdapter, StandIn
+from privot.adaptation.adaptation_methods import read_design
 from privot.adaptation.stand_in.importance_weights import (
     effective_share,
     importance_weights,
     weighted_gain,
 )
 from privot.adaptation.stand_in.logistic_fit import RIDGE, fit_logistic, log_probabilities
+from privot.adaptation.stand_in.table_learner import release_of
 from privot.adaptation.stand_in.table_rows import cell_rows, cell_width, unlabelled_file, unlabelled_rows
 from privot.adaptation.stand_in.weighted_training import TableChecks, fit_weighted
 from privot.errors import DataError, UsageError
@@ -36,7 +37,7 @@ SCHEMA = Schema(
     "pays",
 )
 CODEC = TableCodec(SCHEMA)
-SHORT = AdaptationConfig(method="stand-in", network="linear", samples=300)
+SHORT = StandIn(samples=300)
 
 
 def table(records: int, seed: int, shift: int = 0) -> Table:
@@ -59,7 +60,7 @@ def vault_of(target: Table, epsilon: float = 5.0) -> Vault:
 
 
 def adapter() -> DomainAdapter:
-    return DomainAdapter(5.0, 1e-5, codec=CODEC, settings=SHORT, device="cpu", seed=1)
+    return DomainAdapter(5.0, 1e-5, kind=CODEC, method=SHORT, device="cpu", seed=1)
 
 
 def test_weights_are_ratios_of_densities() -> None:
@@ -110,7 +111,7 @@ def test_one_proven_release_of_the_columns_without_the_label() -> None:
     assert 4.9 <= made.guarantee_.epsilon() <= 5.0
     assert str(made.guarantee_.standing) == "proven"
     assert made.charged_ == 1
-    mechanism = made.design_.mechanism(made.networks_, None, None)
+    mechanism = release_of(made.design_).mechanism
     assert isinstance(mechanism, GroupedMarginals)
     assert mechanism.classes is None
     assert len(mechanism.axes) == 2
@@ -183,10 +184,12 @@ def test_the_label_of_the_target_is_not_read(tmp_path: Path) -> None:
 
 def test_what_a_table_cannot_have_is_refused_before_anything_is_paid() -> None:
     vault, source = vault_of(table(100, 2, 2)), table(100, 1)
+    with pytest.raises(UsageError, match="takes no members for these"):
+        DomainAdapter(5.0, 1e-5, kind=CODEC, method=StandIn(members=2)).fit(vault, source)
     with pytest.raises(UsageError, match="by the method stand-in"):
-        DomainAdapter(5.0, 1e-5, codec=CODEC, method="embedding").fit(vault, source)
+        DomainAdapter(5.0, 1e-5, kind=CODEC, method="embedding").fit(vault, source)
     with pytest.raises(UsageError, match="names no label"):
-        DomainAdapter(5.0, 1e-5, codec=TableCodec(SCHEMA.without_label()), method="stand-in").fit(vault, source)
+        DomainAdapter(5.0, 1e-5, kind=TableCodec(SCHEMA.without_label()), method="stand-in").fit(vault, source)
     with pytest.raises(UsageError, match="a Table or the path"):
         adapter().fit(vault, (np.zeros((3, 4)), np.zeros(3)))
     with pytest.raises(UsageError, match="compact"):
@@ -267,9 +270,9 @@ def test_weights_help_where_one_line_cannot_fit_both_domains() -> None:
 )
 def test_a_design_whose_file_was_edited_is_bad_data(change: dict[str, Any]) -> None:
     fields = adapter().design(vault_of(table(50, 2, 2)).facts, table(40, 1)).to_dict()
-    assert AdaptationDesign.from_dict(fields).to_dict() == fields
+    assert read_design(fields).to_dict() == fields
     with pytest.raises(DataError):
-        AdaptationDesign.from_dict({**fields, **change})
+        read_design({**fields, **change})
 
 
 def test_less_noise_in_the_file_than_was_paid_for_is_refused_before_anything_is_paid() -> None:
@@ -279,5 +282,5 @@ def test_less_noise_in_the_file_than_was_paid_for_is_refused_before_anything_is_
     quiet["table"]["release"]["sigma"] = [0.5 * sigma for sigma in quiet["table"]["release"]["sigma"]]
     for sigma in (quiet["sigma"], None):
         with pytest.raises(DataError, match="costs ε"):
-            adapter().rehearse(AdaptationDesign.from_dict({**quiet, "sigma": sigma}), source)
+            adapter().rehearse(read_design({**quiet, "sigma": sigma}), source)
     adapter().rehearse(design, source)

@@ -18,7 +18,8 @@ from privot.guarantee import Guarantee
 pytestmark = pytest.mark.slow
 
 TERMS = "--epsilon 5 --delta 1e-5".split()
-QUICK = "--seed 1 --device cpu --range 0,1 --set fit=3 --set finish=10".split()
+PLAIN = "--seed 1 --device cpu --range 0,1 --set finish=10".split()
+QUICK = [*PLAIN, "--set", "fit=3"]
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def test_a_killed_job_is_resumed_with_its_own_source_only(
 
 
 def test_the_answer_lists_blocks_that_were_lost(capsys: Any, files: tuple[str, str], tmp_path: Path) -> None:
-    words = [*TERMS, *QUICK, *"--method projection --set blocks=3 --set warmup=2 --set steps=2".split()]
+    words = [*TERMS, *PLAIN, *"--method projection --set blocks=3 --set warmup=2 --set steps=2".split()]
     words += ["--out", str(tmp_path / "out")]
     run_block = Learner.run_block
 
@@ -156,7 +157,8 @@ def test_the_answer_lists_blocks_that_were_lost(capsys: Any, files: tuple[str, s
     [
         (["--adjacency", "add-remove"], 2, "replace-one"),
         (["--method", "nonsense"], 2, "Unknown method"),
-        (["--method", "published"], 5, "--allow-unproven"),
+        (["--method", "source"], 2, "does not look at TARGET"),
+        (["--method", "projection"], 2, "no setting 'fit'"),
         (["--set", "nonsense=1"], 2, "no setting"),
         (["--set", "batch=many"], 2, "batch"),
         (["--set", "network=nowhere"], 2, "Unknown network"),
@@ -173,7 +175,8 @@ def test_the_answer_lists_blocks_that_were_lost(capsys: Any, files: tuple[str, s
 def test_wrong_options_are_refused_in_one_sentence_and_cost_nothing(
     capsys: Any, files: tuple[str, str], tmp_path: Path, change: list[str], code: int, says: str
 ) -> None:
-    assert run(["adapt", *files, *TERMS, *QUICK, "--out", str(tmp_path / "out"), *change]) == code
+    words = QUICK if "source" not in change and "sample=1000" not in change else PLAIN
+    assert run(["adapt", *files, *TERMS, *words, "--out", str(tmp_path / "out"), *change]) == code
     said = capsys.readouterr().err
     assert said.count("\n") == 1, said
     assert says in said

@@ -23,7 +23,8 @@ from privot.release import Release
 pytestmark = pytest.mark.slow
 
 TERMS = "--epsilon 5 --delta 1e-5".split()
-QUICK = "--seed 1 --device cpu --range 0,1 --set fit=3 --set finish=10".split()
+PLAIN = "--seed 1 --device cpu --range 0,1 --set finish=10".split()
+QUICK = [*PLAIN, "--set", "fit=3"]
 
 
 class Exchange:
@@ -348,8 +349,6 @@ def test_a_job_of_an_earlier_version_without_a_source_digest_can_be_resumed(caps
 @pytest.mark.parametrize(
     ("more", "code", "says"),
     [
-        (["--method", "projection"], 2, "one mean embedding"),
-        (["--method", "dp-dann"], 2, "one mean embedding"),
         (["--set", "blocks=2"], 2, "one mean embedding"),
         (["--set", "records=1"], 2, "--set records"),
         (["--resume"], 2, "--resume cannot be combined with --ask"),
@@ -364,6 +363,13 @@ def test_a_wrong_request_is_refused_and_starts_no_job(
     capsys: Any, exchange: Exchange, more: list[str], code: int, says: str
 ) -> None:
     refused(capsys, exchange.ask(*more), code, says)
+    assert not exchange.request.exists()
+    assert not exchange.job.exists()
+
+
+def test_a_method_that_asks_many_times_is_not_asked_by_file(capsys: Any, exchange: Exchange) -> None:
+    ask = ["--ask", str(exchange.request), "--set", "records=80", "--out", str(exchange.job), "--method", "projection"]
+    refused(capsys, run(["adapt", exchange.source, *TERMS, *PLAIN, *ask]), 2, "one mean embedding")
     assert not exchange.request.exists()
     assert not exchange.job.exists()
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privot.adaptation.adaptation_config import AdaptationConfig
+from privot.adaptation import Sliced
+from privot.adaptation.adaptation_methods import choose
 from privot.cli import run
 from privot.errors import DataError, UsageError
 from privot.federation.parties.enrolment import make_coordinator
@@ -207,4 +208,4 @@ def test_facts_of_a_feature_map_that_only_an_edited_file_has_are_bad_data() -> N
     with pytest.raises(DataError, match="not the public facts"):
         feature_map({**fields, "frame": 1})
     with pytest.raises(DataError, match="not the settings"):
-        AdaptationConfig.from_dict({**AdaptationConfig().to_dict(), "frame": 1})
+        Sliced.from_dict({**choose("sliced", False, 100).to_dict(), "frame": 1})

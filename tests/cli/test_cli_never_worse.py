@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from privot.accounting.laws import gaussian
-from privot.adaptation import DomainAdapter
+from privot.adaptation import DomainAdapter, Embedding
+from privot.adaptation.adaptation_methods.source_alone import Source
+from privot.adaptation.source_comparison import compare_with_source
 from privot.cli import run
-from privot.cli.running.source_baseline import compare_with_source
 from privot.data.loading import Dataset
+from privot.kinds import Vectors
 from privot.synthesis.neural.defaults.rows_needed import RowsNeeded, rows_needed
 from privot.synthesis.tabular.table_design import TableDesign
 from privot.tables import Column, Schema, TableCodec
@@ -129,7 +131,7 @@ class Fixed:
 
 
 class FixedAdapter(Fixed):
-    design_ = type("Design", (), {"facts": None})()
+    design_ = type("Design", (), {"facts": None, "kind": Vectors(), "settings": Embedding()})()
 
     def __init__(self, answers: np.ndarray, alone: np.ndarray) -> None:
         super().__init__(answers)
@@ -178,7 +180,7 @@ def test_adapt_prints_the_source_alone_and_ends_with_6_where_it_did_harm(
 
     def upside_down(self: DomainAdapter, x: Any) -> Any:
         right = real(self, x)
-        return right if self.method == "source" else 1 - right
+        return right if isinstance(self.method, Source) else 1 - right
 
     monkeypatch.setattr(DomainAdapter, "predict", upside_down)
     assert run([*words, "--resume", "--test", files[1]]) == 6

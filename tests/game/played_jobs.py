@@ -410,7 +410,6 @@ ADAPTATION = (
     adapt("stand-in on tables", tables, "--schema", "schema.json", *settings(samples=60), data="csv"),
     adapt("embedding", pair, *RANGE, "--method", "embedding", *settings(fit=3, finish=3)),
     adapt("sliced", pair, *RANGE, "--method", "sliced", *settings(steps=3)),
-    adapt("dp-dann", pair, *RANGE, "--method", "dp-dann", *settings(steps=3)),
 )
 
 

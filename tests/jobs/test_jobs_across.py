@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from record_jobs import charges, write_data
 
-from privot.adaptation import DomainAdapter
+from privot.adaptation import DomainAdapter, Embedding
 from privot.cli import run
 from privot.errors import BudgetError, LostReleaseError
 from privot.jobs.job import Job
@@ -107,15 +107,12 @@ def test_begun_by_the_command_and_ended_from_python(place: Path, kind: str) -> N
     assert ".salt" in kept()
     assert ".npz" not in kept()
     if kind == "adapt":
-        settings = Job.open(Path("out")).settings["design"]["settings"]
-        from privot.adaptation.adaptation_config import AdaptationConfig
-
         source, held = np.load("source.npz"), np.load("target.npz")
         with Ledger.open(Path(BOOK)) as book:
             vault = Vault(held["x_train"], clip=1.0, adjacency="replace-one", ledger=book)
-            DomainAdapter(
-                2.0, 1e-5, method="embedding", device="cpu", seed=1, settings=AdaptationConfig.from_dict(settings)
-            ).fit(vault, (source["x_train"], source["y_train"]), folder="out")
+            DomainAdapter(2.0, 1e-5, method=Embedding(fit=3, finish=10), device="cpu", seed=1).fit(
+                vault, (source["x_train"], source["y_train"]), folder="out"
+            )
     else:
         fitted(kind)
     assert charges() == {BOOK: 1}

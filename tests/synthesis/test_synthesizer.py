@@ -320,7 +320,7 @@ def test_estimators_say_what_they_cost_even_by_default() -> None:
     asked = Synthesizer(2.0, kind=Vectors(low=np.zeros(500), high=[1.0] * 500), method=Sliced(options={"steps": 3}))
     assert repr(asked).startswith("Synthesizer(epsilon=2.0, delta=1e-05, method=Sliced(")
     assert len(repr(asked)) < 400
-    for estimator in (asked, DomainAdapter(0.5, low=-1.0)):
+    for estimator in (asked, DomainAdapter(0.5, kind=Vectors(low=-1.0))):
         again = clone(estimator)
         assert repr(again) == repr(estimator)
         assert str(again.get_params()) == str(estimator.get_params())

@@ -3,10 +3,14 @@
 from privot.common.extras import needing
 
 with needing("Adaptation needs", "synthesis"):
-    from privot.adaptation.adaptation_config import AdaptationConfig
+    from privot.adaptation.adaptation_methods.sliced_alignment import Sliced
+    from privot.adaptation.adaptation_methods.stand_in_method import StandIn
+    from privot.adaptation.adaptation_methods.transformed_source import Embedding
     from privot.adaptation.adapter import DomainAdapter
 
 __all__ = [
-    "AdaptationConfig",
     "DomainAdapter",
+    "Embedding",
+    "Sliced",
+    "StandIn",
 ]

@@ -64,7 +64,7 @@ class AdaptationRequest:
         """
         s, records, features = design.settings, design.facts.records, design.features
         refuse_unit(design.facts, "A request")
-        if s.method not in ("embedding", "stand-in") or s.releases != 1 or features is None or records is None:
+        if s.releases != 1 or features is None or records is None:
             raise UsageError(
                 "A request carries one mean embedding: choose the method embedding or stand-in with one block and no "
                 "schema, or adapt where the target is."

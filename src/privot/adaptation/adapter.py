@@ -4,8 +4,8 @@ with a guarantee; it never sees a private record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,32 +15,36 @@ from numpy.typing import NDArray
 
 from privot.accounting import account
 from privot.adaptation.adaptation_config import AdaptationConfig
-from privot.adaptation.adaptation_design import (
-    AdaptationDesign,
+from privot.adaptation.adaptation_design import AdaptationDesign
+from privot.adaptation.adaptation_methods import (
+    METHODS,
+    method_named,
+    method_of,
+    read_design,
+    source_alone,
+    usual_method,
 )
-from privot.adaptation.adaptation_planner import AdaptationTerms, Source, asked_of, paid_elsewhere
-from privot.adaptation.learner import Learner, Progress
+from privot.adaptation.adaptation_methods.adaptation_method import AdaptationMethod
+from privot.adaptation.adaptation_terms import AdaptationTerms, Source, asked_of
+from privot.adaptation.learner import Progress, TargetLearner
 from privot.adaptation.model_folder import Adapted, read_model, write_model
 from privot.adaptation.networks import Committee, Networks, check_known
-from privot.adaptation.paid_training import EVERY_SECONDS, AnyLearner, PaidTraining, kept_release
-from privot.adaptation.stand_in.stand_in_learner import Checks, StandInLearner
-from privot.adaptation.stand_in.table_learner import TableLearner
-from privot.adaptation.stand_in.table_rows import cell_rows, unlabelled_rows
-from privot.adaptation.stand_in.weighted_training import TableChecks
+from privot.adaptation.paid_training import EVERY_SECONDS, PaidTraining, kept_release
+from privot.common.arguments import check_delta, check_epsilon
 from privot.common.declared import declared
 from privot.common.devices import usable_device
 from privot.common.progress_lines import as_progress
-from privot.data.loading import checked_rows
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
 from privot.jobs.estimator import NotFittedError, PrivateEstimator
 from privot.jobs.home import Spent
 from privot.jobs.job import NAME, Job
+from privot.kinds import Kind, Vectors, as_kind
 from privot.mechanisms.mechanism import Facts
 from privot.release import Release
 from privot.synthesis.design import facts_of
 from privot.synthesis.fitted import FittedGenerator, FittedTable
-from privot.tables.codec import TableCodec
+from privot.synthesis.methods.outside import check_not_proven
 from privot.vault import Vault
 from privot.vault.stream import Stream
 
@@ -58,20 +62,16 @@ class DomainAdapter(PrivateEstimator):
         The budget of everything that is released. The adjacency is the vault's: replace-one; of a vault with a unit
         add-remove, for the methods "stand-in" and "embedding".
     method
-        "stand-in", "embedding", "sliced" (DP-SWD) or "dp-dann", which are proven; "published", which is not; or
-        "source", which uses no target. By default "stand-in" for images and tables, and "embedding" for vectors.
+        "stand-in", "embedding" or "sliced" (DP-SWD), the name of a method that another package brings, or "source",
+        which uses no target; or what a method is asked for, such as `Sliced(blocks=4)`: what that leaves out is chosen
+        from public facts. By default "stand-in" for images and tables, and "embedding" for vectors.
     network
-        "digits", "features" or the import path of your own ("package.module:function"); chosen by default.
-    shape
-        The public shape of an image, the same for both domains; None for vectors.
-    low, high
-        The public range of values, the same for both domains.
-    codec
-        With a `TableCodec` both domains are tables with its columns, the label missing in the target. The method must
-        be "stand-in", and the vault holds the target without the label: `Vault.open(file,
-        schema.without_label(), …)`. Source and rows to predict are `Table` objects; the source may be a file's path.
-    settings
-        An `AdaptationConfig` that replaces the default one; it is recorded either way.
+        "digits", "features", "images" or the import path of your own ("package.module:function"); chosen by default.
+    kind
+        What the records of both domains are (`privot.kinds`): shape and range. It is left out where a vault is given
+        that knows. Of tables it is the schema *with* the label, which only the source has: the vault holds the target
+        without it, `Vault.open(file, schema.without_label(), …)`. Source and rows to predict are then `Table` objects,
+        and the source may be a file's path.
     device
         "auto", "cpu" or "cuda".
     seed
@@ -83,6 +83,8 @@ class DomainAdapter(PrivateEstimator):
     ----------
     networks_, design_, losses_
         After `fit`: the trained networks, the design made before anything was paid, and the losses of training.
+    kind_
+        What the records are, label included.
     guarantee_
         What was spent; None where nothing was released.
     charged_, lost_
@@ -94,13 +96,9 @@ class DomainAdapter(PrivateEstimator):
         epsilon: float = 1.0,
         delta: float = 1e-5,
         *,
-        method: str | None = None,
+        method: str | AdaptationConfig | None = None,
         network: str | None = None,
-        shape: Sequence[int] | None = None,
-        low: float = 0.0,
-        high: float = 1.0,
-        codec: TableCodec | None = None,
-        settings: AdaptationConfig | None = None,
+        kind: Any = None,
         device: str = "auto",
         seed: int | None = None,
         allow_unproven: bool = False,
@@ -109,11 +107,7 @@ class DomainAdapter(PrivateEstimator):
         self.delta = delta
         self.method = method
         self.network = network
-        self.shape = shape
-        self.low = low
-        self.high = high
-        self.codec = codec
-        self.settings = settings
+        self.kind = kind
         self.device = device
         self.seed = seed
         self.allow_unproven = allow_unproven
@@ -123,7 +117,14 @@ class DomainAdapter(PrivateEstimator):
 
         `by_request` the release is one that an `AdaptationRequest` can ask for.
         """
-        return self._terms.plan(facts, source, by_request=by_request)
+        check_epsilon(self.epsilon), check_delta(self.delta)
+        method, terms = self._method, self._terms
+        method.check_allowed(self.allow_unproven)
+        design = method.plan(terms, facts, *method.source(source, terms.kind), by_request=by_request)
+        if not METHODS.is_own(terms.asked.name):
+            # what came with another distribution is tried before anything is begun
+            self._learner(design, source)
+        return design
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -131,9 +132,41 @@ class DomainAdapter(PrivateEstimator):
         return self._terms.to_dict()
 
     @property
+    def _kind(self) -> Kind:
+        """The kind of the records: that of the vault, job or folder that was read, else the one that was told."""
+        found: Kind | None = getattr(self, "kind_", None)
+        return found or (Vectors() if self.kind is None else as_kind(self.kind))
+
+    def _meet(self, kind: Kind) -> None:
+        """Use the kind that a vault or a design states from now on; refuses another one than was asked for.
+
+        A vault of an array states nothing, and the target's table has no label.
+        """
+        if self.kind is None:
+            self.kind_ = kind
+        elif type(kind) is Vectors and kind.plain:
+            self.kind_ = as_kind(self.kind)
+        else:
+            asked = as_kind(self.kind)
+            if asked.unlabelled().to_params() != kind.unlabelled().to_params():
+                raise UsageError(
+                    f"The vault holds records of the kind {kind.name}, stated otherwise than the adapter was told: "
+                    "leave kind out, or of a table give the vault's schema with the label."
+                )
+            self.kind_ = asked
+
+    @property
+    def _method(self) -> AdaptationMethod:
+        """The method that is asked for."""
+        return method_named(self._terms.asked.name, self._kind)
+
+    @property
     def _terms(self) -> AdaptationTerms:
         """The parameters that decide the design, frozen."""
-        return AdaptationTerms(**{name: getattr(self, name) for name in AdaptationTerms.__dataclass_fields__})
+        kind, asked = self._kind, self.method
+        if not isinstance(asked, AdaptationConfig):
+            asked = method_named(usual_method(kind) if asked is None else asked, kind).config()
+        return AdaptationTerms(self.epsilon, self.delta, asked, self.network, kind, self.device, self.seed)
 
     def fit(
         self,
@@ -151,8 +184,8 @@ class DomainAdapter(PrivateEstimator):
         vault
             Holds the private target; only its public facts and its releases are used.
         source
-            The public pair (x, y): rows of shape (n, dim) and whole labels from 0 of shape (n,); with a `codec` a
-            `Table`, or the path of one.
+            The public pair (x, y): rows of shape (n, dim) and whole labels from 0 of shape (n,); for tables a `Table`,
+            or the path of one.
         folder
             Where what was paid for and learned is kept. Called again with the same arguments after a kill, `fit`
             continues from there and pays for nothing twice, provided the vault pays from a ledger. With other
@@ -170,6 +203,7 @@ class DomainAdapter(PrivateEstimator):
             An earlier process was killed between a charge and its release, and `pay_again` is not set.
         """
         facts, progress = facts_of(vault), as_progress(progress, "adaptation")
+        self._meet(vault.kind)
         if folder is not None:
             job = self._job(Path(folder), vault, facts, source)
             return self.run(
@@ -180,36 +214,56 @@ class DomainAdapter(PrivateEstimator):
 
     def _job(self, folder: Path, vault: Vault, facts: Facts, source: Source) -> Job:
         """The job in `folder`, which must have been started with the same arguments; a new job if there is none."""
-        asked = self._terms.to_dict()
         if not (folder / NAME).exists():
             design = self.design(facts, source).to_dict()
-            return Job.start(folder, {"asked": asked, "design": design, "ledger": vault.ledger})
+            return Job.start(folder, {"asked": self.asked, "design": design, "ledger": vault.ledger})
         job = Job.open(folder)
-        found, designed = job.settings.get("asked"), job.settings.get("design")
-        if not isinstance(found, dict) or not isinstance(designed, dict) or "request" in job.settings:
-            raise DataError(f"{folder / NAME} does not describe an adaptation: choose another folder.")
+        self.check_same(job)
+        return job
+
+    def check_same(self, job: Job, typed: Mapping[str, Any] | None = None) -> None:
+        """Refuse to continue a job that was not begun with these parameters.
+
+        `typed` is what a command is told beside them; of a job that was begun from Python the vault says it.
+        """
+        wrong = DataError(
+            f"The job in {job.folder} does not describe an adaptation that a ledger pays for: choose another folder."
+        )
+        if "request" in job.settings:
+            raise UsageError(f"The job in {job.folder} waits for an answer to its request: use privot adapt --answer.")
+        if not all(isinstance(job.settings.get(name), dict) for name in ("asked", "design")):
+            raise wrong
         try:
             found = asked_of(job.settings)
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise DataError(f"{folder / NAME} does not describe an adaptation: choose another folder.") from None
+            raise wrong from None
+        asked, given = self.asked, self._terms.asked.given()
+        then, decided = found.get("settings") or {}, job.settings["design"].get("settings", {})
+        # an earlier version wrote all settings, whether they were stated or chosen
+        whole = {f.name for f in fields(self._method.config)} <= then.keys()
+        stated = whole or then.keys() <= {"method", *given}
+        if stated and all(decided.get(name) == value for name, value in given.items()):
+            # more may be stated now, if it is what was decided then
+            asked["settings"] = found.get("settings")
         if self.seed is None:
             # not given then and not given now: the seed drawn then is kept
-            asked = {**asked, "seed": found.get("seed")}
+            asked["seed"] = found.get("seed")
+        if "classes" in found:
+            asked |= typed or {}
         job.check_same(asked, found)
-        return job
 
     def fit_stream(
         self, stream: Stream, facts: Facts, source: Source, *, progress: Progress | None = None
     ) -> DomainAdapter:
         """Train on a stream of projected representations, paid for by the vault's holder, until it is used up."""
-        design = self.design(facts, source)
-        if design.settings.method != "sliced":
-            raise UsageError("A stream answers with projections: use the method sliced.")
-        design = paid_elsewhere(design, stream.guarantee, stream.steps)
-        learner = Learner(design, *self._terms.rows(source), usable_device(self.device, auto=True))
-        learner.public_steps(design.settings.warmup, progress, None)
+        method = self._method
+        design = method.paid_elsewhere(self.design(facts, source), stream.guarantee, stream.steps)
+        learner = method.learner(
+            design, *method.source(source, self._kind), usable_device(self.device, auto=True), None
+        )
+        learner.before(progress, None)
         learner.run_block(stream, None, lambda release: None, progress)
-        learner.public_steps(learner.total, progress, None)
+        learner.after(progress, None)
         self._use(design, learner)
         self.guarantee_, self.charged_, self.lost_ = stream.guarantee, 1, 0
         return self
@@ -221,10 +275,9 @@ class DomainAdapter(PrivateEstimator):
         the settings are those of the fit.
         """
         design = self.design_ if self.__sklearn_is_fitted__() else self.design(facts, source)
-        settings = replace(design.settings, method="source")
         alone = DomainAdapter(
-            self.epsilon, self.delta, method="source", network=self.network, shape=self.shape, low=self.low,
-            high=self.high, settings=settings, device=self.device, seed=design.seed,
+            self.epsilon, self.delta, method=source_alone.Source.like(design.settings), kind=self._kind,
+            network=design.networks["kind"], device=self.device, seed=design.seed,
         )  # fmt: skip
         learner = alone._learner(alone.design(facts, source), source)
         return alone._finished(PaidTraining(learner, _no_vault), progress)
@@ -245,10 +298,11 @@ class DomainAdapter(PrivateEstimator):
 
         `spent`(mark) returns the number of charges with that mark in the ledger that has the identity `ledger`.
         """
-        design = AdaptationDesign.from_dict(job.settings.get("design", {}))
+        design = read_design(job.settings.get("design", {}))
         if job.settings.get("ledger") not in (None, ledger):
             raise DataError(f"The job in {job.folder} pays from another ledger: continue with that one.")
         check_known(design.networks["kind"], self.network)
+        self._meet(design.kind)
         with job.alone():
             learner = self._learner(design, source, job.folder)
             training = PaidTraining(learner, open_vault, job, spent, pay_again, self.allow_unproven, every)
@@ -268,10 +322,9 @@ class DomainAdapter(PrivateEstimator):
         The classifier is the one that `run` would have trained on the same release.
         """
         # σ as it was computed there, which may differ by a rounding
-        design = replace(
-            AdaptationDesign.from_dict(job.settings.get("design", {})), sigma=float(release.public["sigma"])
-        )
+        design = replace(read_design(job.settings.get("design", {})), sigma=float(release.public["sigma"]))
         check_known(design.networks["kind"], self.network)
+        self._meet(design.kind)
         with job.alone():
             learner, kept = self._learner(design, source, job.folder), kept_release(job, 0)
             if kept.exists() and Release.load(kept, inside=job.folder).digest() != release.digest():
@@ -287,26 +340,18 @@ class DomainAdapter(PrivateEstimator):
         learner = self._learner(design, source)
         learner.rehearse(learner.mechanism())
 
-    def _learner(self, design: AdaptationDesign, source: Source, folder: Path | None = None) -> AnyLearner:
+    def _learner(self, design: AdaptationDesign, source: Source, folder: Path | None = None) -> TargetLearner:
         """Networks ready to train; refuses, before anything is paid, a design that costs more than `epsilon`, and a
         source that `design` was not made for.
         """
-        if (None if design.table is None else design.table.get("codec")) != (
-            None if self.codec is None else self.codec.to_dict()
-        ):
-            raise DataError("The job was started with another schema: continue with that one.")
-        x, y = self._terms.rows(source)
+        method = method_of(design)
+        x, y = method.source(source, design.kind)
         design.check_source(x, y)
-        device = usable_device(self.device, auto=True)
-        learner: AnyLearner
-        if design.table is not None:
-            learner = TableLearner(design, x, y, device, folder)
-        elif design.settings.method == "stand-in":
-            learner = StandInLearner(design, x, y, device, folder)
-        else:
-            learner = Learner(design, x, y, device)
-        if design.sigma is not None or design.table is not None:
-            cost = account(design.cost(learner.mechanism(), design.settings.blocks), design.delta)
+        learner = method.learner(design, x, y, usable_device(self.device, auto=True), folder)
+        if design.settings.blocks:
+            mechanism = learner.mechanism()
+            check_not_proven(design.settings.name, mechanism)
+            cost = account(design.cost(mechanism, design.settings.blocks), design.delta)
             # written so that a NaN is refused; the slack is that of the search for σ
             if (design.epsilon, design.delta) != (self.epsilon, self.delta) or not cost.epsilon() <= self.epsilon * (
                 1.0 + 1e-9
@@ -323,10 +368,9 @@ class DomainAdapter(PrivateEstimator):
         self.guarantee_, self.charged_, self.lost_ = guarantee, training.charged, training.lost
         return self
 
-    def _use(self, design: AdaptationDesign, learner: AnyLearner) -> None:
-        self.design_, self.networks_ = design, learner.networks.eval()
-        self.stand_in_ = None if isinstance(learner, Learner) else learner.generator
-        self.checks_ = None if isinstance(learner, Learner) else learner.checks
+    def _use(self, design: AdaptationDesign, learner: TargetLearner) -> None:
+        self.design_, self.networks_, self.kind_ = design, learner.networks.eval(), design.kind
+        self.stand_in_, self.checks_ = learner.generator, learner.checks
         self.losses_, self.change_, self.fitted_ = learner.losses, learner.change, learner.fitted
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -340,12 +384,10 @@ class DomainAdapter(PrivateEstimator):
     def predict_proba(self, x: Any) -> NDArray[np.float64]:
         """The probability of every class, of shape (rows, classes).
 
-        `x` holds rows of shape (n, dim); with a `codec` it may be a `Table`, whose label is not read.
+        `x` holds rows of shape (n, dim); for tables it may be a `Table`, whose label is not read.
         """
         self._check_fitted()
-        if self.codec is not None and isinstance(x, Mapping):
-            x = cell_rows(unlabelled_rows(x, self.codec), self.codec)
-        rows = checked_rows(x)
+        rows = method_of(self.design_).rows(x, self.design_.kind)
         if rows.shape[1] != self.networks_.columns:
             raise DataError(f"A record has {self.networks_.columns} columns, these have {rows.shape[1]}.")
         device = next(self.networks_.parameters()).device
@@ -357,7 +399,7 @@ class DomainAdapter(PrivateEstimator):
         return np.concatenate(parts)
 
     def predict(self, x: Any) -> NDArray[np.int64]:
-        """The class of every row; class i of a table is `codec.schema.classes[i]`."""
+        """The class of every row; class i of a table is `schema.classes[i]`."""
         return np.asarray(self.predict_proba(x).argmax(axis=1), dtype=np.int64)
 
     def score(self, x: Any, y: Any) -> float:
@@ -381,12 +423,11 @@ class DomainAdapter(PrivateEstimator):
         """
         adapted, networks = read_model(Path(folder), device, network)
         design = adapted.design
-        config = design.networks
         made = cls(
-            design.epsilon, design.delta, method=design.settings.method, network=config["kind"], shape=config["shape"],
-            low=config["low"], high=config["high"], codec=design.codec(), settings=design.settings, device=device,
-            seed=design.seed,
+            design.epsilon, design.delta, method=design.settings, network=design.networks["kind"], kind=design.kind,
+            device=device, seed=design.seed,
         )  # fmt: skip
+        made.kind_ = design.kind
         made.design_, made.networks_, made.guarantee_ = design, networks, adapted.guarantee
         made.losses_, made.charged_, made.lost_ = adapted.losses, adapted.charged, adapted.lost
         made.checks_, made.stand_in_ = adapted.checks, None
@@ -395,7 +436,8 @@ class DomainAdapter(PrivateEstimator):
     guarantee_: Guarantee | None
     networks_: Networks | Committee
     stand_in_: FittedGenerator | FittedTable | None
-    checks_: Checks | TableChecks | None
+    checks_: Any
+    kind_: Kind
     design_: AdaptationDesign
     losses_: list[float]
     charged_: int

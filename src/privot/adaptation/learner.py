@@ -1,7 +1,7 @@
 """A training under way: public steps on the source, and what is done with each release; it sees no private record.
 
 Every method minimises L_c(h(g(x_s)), y_s) plus a term of its own that depends on the releases. A release is a constant
-here: no gradient can flow back through it.
+here: no gradient can flow back through it. `Learner` learns the source alone; a method adds what a release is for.
 """
 
 from __future__ import annotations
@@ -9,50 +9,115 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from privot.adaptation.adaptation_config import TrainedConfig
 from privot.adaptation.adaptation_design import AdaptationDesign
-from privot.adaptation.alignment.adversarial import DomainGradients, Judged, domain_loss, reverse
-from privot.adaptation.alignment.smoothed_sliced import Loss, smoothed
-from privot.adaptation.alignment.transformation_fit import Source, fit
-from privot.adaptation.alignment.transformations import transformation
-from privot.adaptation.networks import BUILT_IN, build, discriminator, weights_of
+from privot.adaptation.alignment.smoothed_sliced import Loss
+from privot.adaptation.alignment.transformation_fit import Source
+from privot.adaptation.alignment.transformations import Transformation, transformation
+from privot.adaptation.networks import BUILT_IN, build
 from privot.common.cuda_graphs import adam, called, cosine, recorded, set_rate
 from privot.common.interruption import Stop, finishing
-from privot.errors import ConvergenceError, DataError
+from privot.errors import ConvergenceError, DataError, UsageError
 from privot.mechanisms import Mechanism
-from privot.mechanisms.gradients.gradient_function import Query
-from privot.mechanisms.representation import ProjectedRepresentation, RepresentationQuery
-from privot.mechanisms.unproven.published_alignment import AlignmentQuery
 from privot.release import Release
 from privot.vault.stream import Stream
 
 Progress = Callable[[int, int, float], None]
 """Step, steps in all, loss."""
+Keep = Callable[[bool], None]
+"""Writes a checkpoint when it is time; with True at once."""
+
+
+class TargetLearner(Protocol):
+    """What a training that is paid block by block asks of the learner of any method."""
+
+    design: AdaptationDesign
+    networks: Any
+    change: Transformation
+    generator: Any
+    """The stand-in's, where there is one, …"""
+    checks: Any
+    """… and what was found before it was used."""
+    keeps_release: bool
+    """Whether the release of a block stays in the folder when the block is over."""
+    losses: list[float]
+    fitted: bool
+    done: int
+    """Blocks that are finished, lost ones included."""
+
+    @property
+    def total(self) -> int:
+        """Gradient steps in all."""
+
+    def mechanism(self) -> Mechanism:
+        """The mechanism of one block, from the design alone."""
+
+    def rehearse(self, mechanism: Mechanism) -> None:
+        """Refuse, before anything is paid, what could not be trained."""
+
+    def before(self, progress: Progress | None, keep: Keep | None) -> None:
+        """Everything that comes before the first release."""
+
+    def run_block(
+        self, stream: Stream | None, kept: Release | None, save: Callable[[Release], None], tell: Progress | None
+    ) -> None:
+        """Use all releases of one charge, or the one `kept` on disk; `save` is called with each new release."""
+
+    def after(self, progress: Progress | None, keep: Keep | None) -> None:
+        """Everything that follows the last release."""
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything, as tensors and plain JSON types."""
+
+    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """Continue from what `state` returned."""
 
 
 class Learner:
     """Networks, optimiser and counters; `state` and `restore` carry all of it over a kill."""
 
-    def __init__(self, design: AdaptationDesign, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], device: str) -> None:
+    settings: TrainedConfig
+    generator: Any = None
+    checks: Any = None
+    keeps_release = False
+    strength = 0.0
+    """λ, the weight of alignment at the end of its rise."""
+    wide = 1.0
+    """The factor on fitted spreads."""
+    parts: tuple[str, ...] = ("networks", "change")
+    """Modules whose weights a checkpoint holds."""
+
+    def __init__(
+        self,
+        design: AdaptationDesign,
+        x: np.ndarray[Any, Any],
+        y: np.ndarray[Any, Any],
+        device: str,
+        folder: Path | None = None,
+    ) -> None:
         self.design, self.device = design, torch.device(device)
-        s, config = design.settings, design.networks
+        # the method's own, whose class a subclass states
+        self.settings = cast("Any", design.settings)
+        s, config = self.settings, design.networks
         self.source = Source.of(x, y, (float(config["low"]), float(config["high"])), self.device)
         self.networks = build(config, design.seed).to(self.device)
-        self.judge = discriminator(self.networks.size, s.network, design.seed).to(self.device)
         shape, columns = config["shape"], int(config["columns"])
         self.change = transformation(shape, columns, int(config["classes"])).to(self.device)
         self.change.standardise(self.source.unit(self.source.x[:10_000]))
         self.random = torch.Generator(device=self.device)
         self.random.manual_seed((design.seed + 1) % 2**63)
-        self.trained = nn.ModuleList([self.networks, self.judge])
+        self.trained = nn.ModuleList([self.networks, *self.beside()])
         """All parameters that the optimiser changes."""
         self.optimizer = adam(self.trained, s.learning_rate)
-        self.bend = s.augment and (shape is not None or s.method == "embedding")
+        self.augmented = s.augment and shape is not None
+        """Whether what was not transformed is augmented."""
         # filled anew before every step, which may be a recorded one
         self._chosen = torch.zeros(s.batch, dtype=torch.int64, device=self.device)
         self._drawn = torch.zeros(s.batch, self.change.draws(self.bend), device=self.device)
@@ -60,57 +125,49 @@ class Learner:
         self._shares: Tensor | None = None
         self.step = 0
         self.done = 0
-        """Blocks that are finished, lost ones included."""
         self.fitted = False
         self.losses: list[float] = []
-        self._asked: tuple[Tensor, Tensor] | None = None
-        self.query: Query | None = None
-        self.domain: DomainGradients | None = None
-        if s.method == "dp-dann":
-            # a copy in float64, whose weights come from the query alone
-            twin = build(config, design.seed).to(self.device).double()
-            judge = discriminator(self.networks.size, s.network, design.seed).to(self.device).double()
-            self.domain = DomainGradients(Judged(twin.g, judge))
-            self.query = Query(self.domain.weights())
+
+    def beside(self) -> list[nn.Module]:
+        """Modules that are trained with the networks."""
+        return []
+
+    @property
+    def bend(self) -> bool:
+        """Whether records are also distorted at random."""
+        return self.augmented
 
     @property
     def total(self) -> int:
         """Gradient steps in all."""
-        s = self.design.settings
-        aligned = 0 if s.method == "embedding" else s.releases * s.steps
-        return s.warmup + aligned + s.finish
+        return self.settings.warmup + self.aligned + self.settings.finish
+
+    @property
+    def aligned(self) -> int:
+        """How many of them use a release."""
+        return 0
 
     def mechanism(self) -> Mechanism:
         """The mechanism of one block, from the design alone."""
-        return self.design.mechanism(self.networks, self.query, self.domain)
+        raise UsageError("A training on the source alone releases nothing.")
 
     def rehearse(self, mechanism: Mechanism) -> None:
         """Refuse, before anything is paid, networks that the mechanism could not use; on public rows."""
-        if isinstance(mechanism, ProjectedRepresentation):
-            mechanism.check(RepresentationQuery(weights_of(self.networks.g)))
-        if self.domain is not None and self.query is not None:
-            self.domain.rehearse(self.query.weights, int(self.design.networks["columns"]))
 
     def weight(self) -> float:
         """λ at this moment: λ·(2/(1 + e^(−10p)) − 1), p the share of alignment that is done (Ganin et al. 2016)."""
-        s = self.design.settings
-        share = min(1.0, max(0.0, (self.step - s.warmup) / max(1, self.total - s.warmup - s.finish)))
-        return s.weight * (2.0 / (1.0 + math.exp(-10.0 * share)) - 1.0)
+        share = min(1.0, max(0.0, (self.step - self.settings.warmup) / max(1, self.aligned)))
+        return self.strength * (2.0 / (1.0 + math.exp(-10.0 * share)) - 1.0)
 
-    @property
-    def keeps_release(self) -> bool:
-        """Whether the release of a block stays in the folder when the block is over."""
-        return self.design.settings.method == "embedding"
-
-    def before(self, progress: Progress | None, keep: Callable[[bool], None] | None) -> None:
+    def before(self, progress: Progress | None, keep: Keep | None) -> None:
         """Everything that comes before the first release."""
-        self.public_steps(self.design.settings.warmup, progress, keep)
+        self.public_steps(self.settings.warmup, progress, keep)
 
-    def after(self, progress: Progress | None, keep: Callable[[bool], None] | None) -> None:
+    def after(self, progress: Progress | None, keep: Keep | None) -> None:
         """Everything that follows the last release."""
         self.public_steps(self.total, progress, keep)
 
-    def public_steps(self, until: int, progress: Progress | None, keep: Callable[[bool], None] | None) -> None:
+    def public_steps(self, until: int, progress: Progress | None, keep: Keep | None) -> None:
         """Steps on the source alone, up to step number `until`; `keep`(now) writes a checkpoint when it is time."""
         self.steps(until, lambda rows, labels: nn.functional.cross_entropy(self.networks(rows), labels), progress, keep)
 
@@ -119,7 +176,7 @@ class Learner:
         until: int,
         loss: Loss,
         progress: Progress | None = None,
-        keep: Callable[[bool], None] | None = None,
+        keep: Keep | None = None,
         before: Callable[[], None] | None = None,
     ) -> None:
         """Steps down `loss`, up to step number `until`; recorded on a GPU, so `before` draws what a step draws.
@@ -143,7 +200,7 @@ class Learner:
                 if before is not None:
                     before()
                 # a network of the user's own may do what cannot be recorded
-                record = recorded if self.design.settings.network in BUILT_IN else called
+                record = recorded if self.design.networks["kind"] in BUILT_IN else called
                 run = run or record(self.trained, self.optimizer, work)
                 run()
                 self._count(self._loss, progress)
@@ -156,46 +213,23 @@ class Learner:
         self, stream: Stream | None, kept: Release | None, save: Callable[[Release], None], tell: Progress | None
     ) -> None:
         """Train on all releases of one charge, or on the one `kept` on disk; `save` is called with each new release."""
-        s = self.design.settings
-        for _ in range(s.releases_per_block):
+        for _ in range(self.settings.releases_per_block):
             release = kept
             if release is None:
-                release = self._take(stream)
+                if stream is None:
+                    raise DataError("There is neither a stream nor a release to learn from.")
+                release = self.take(stream)
                 save(release)
             self.learn(release, tell)
         self.done += 1
 
-    def _take(self, stream: Stream | None) -> Release:
-        if stream is None:
-            raise DataError("There is neither a stream nor a release to learn from.")
-        method = self.design.settings.method
-        if method == "sliced":
-            return stream.answer(RepresentationQuery(weights_of(self.networks.g)))
-        if method == "published":
-            self._asked = self.batch()
-            return stream.answer(AlignmentQuery(weights_of(self.networks.g), self._asked[0]))
-        if self.query is not None:
-            judged = Judged(self.networks.g, self.judge)
-            flat = torch.cat([p.detach().double().reshape(-1) for p in judged.parameters()])
-            self.query.set(flat.cpu().numpy())
+    def take(self, stream: Stream) -> Release:
+        """The next release of a stream; a method that asks with a query answers with its own."""
         return next(stream)
 
     def learn(self, release: Release, tell: Progress | None = None) -> None:
         """The training steps that follow one release."""
-        method, steps = self.design.settings.method, self.design.settings.steps
-        if method == "embedding":
-            fit(self.change, self.source, release, self.design.settings, self.random)
-            self.fitted, self._shares = True, None
-        elif method == "sliced":
-            batch = self.design.settings.batch
-            loss, before = smoothed(
-                self.networks, release, batch, self.aligning, self.random, self.design.settings.power
-            )
-            self.steps(self.step + steps, loss, tell, before=before)
-        elif method == "published":
-            self._published(release, tell)
-        else:
-            self._adversarial(release, tell)
+        raise UsageError("A training on the source alone learns from no release.")
 
     def draw(self) -> None:
         """Choose the records of the next step, each class as often as was fitted, and draw their ξ."""
@@ -213,11 +247,11 @@ class Learner:
 
     def made(self) -> tuple[Tensor, Tensor]:
         """The chosen source rows, transformed if something was fitted, else augmented if images; and their labels."""
-        s, source = self.design.settings, self.source
+        source = self.source
         rows = source.x[self._chosen]
-        if self.fitted or (s.augment and self.design.networks["shape"] is not None):
+        if self.fitted or self.augmented:
             with torch.no_grad():
-                wide = s.wide if self.fitted else 1.0
+                wide = self.wide if self.fitted else 1.0
                 rows = source.low + source.span * self.change(source.unit(rows), self._drawn, wide, self.bend)
         return rows, source.y[self._chosen]
 
@@ -227,7 +261,7 @@ class Learner:
         return self.made()
 
     def _rate(self) -> float:
-        return cosine(self.design.settings.learning_rate, self.step, max(1, self.total))
+        return cosine(self.settings.learning_rate, self.step, max(1, self.total))
 
     def apply(self, loss: Tensor, tell: Progress | None) -> None:
         """One step of the optimiser with the current gradients."""
@@ -246,42 +280,10 @@ class Learner:
             if tell is not None:
                 tell(self.step, self.total, value)
 
-    def _published(self, release: Release, tell: Progress | None) -> None:
-        value: Any = release.value
-        self.optimizer.zero_grad(set_to_none=True)
-        # after a kill the source rows of the query are lost: other rows are used for the source's own loss
-        rows, labels = self._asked or self.batch()
-        loss = nn.functional.cross_entropy(self.networks(rows), labels)
-        loss.backward()  # type: ignore[no-untyped-call]
-        for name, p in self.networks.g.named_parameters():
-            if p.grad is not None:
-                # from a file it comes as an array that may not be written to
-                found = np.array(value[name]) if isinstance(value[name], np.ndarray) else value[name]
-                p.grad += self.weight() * torch.as_tensor(found).to(p)
-        self.apply(loss, tell)
-
-    def _adversarial(self, release: Release, tell: Progress | None) -> None:
-        """L_c − λ·L_d for g, L_d for the discriminator; the target's part of L_d comes as a released gradient."""
-        domain, lot = self.domain, self.design.settings.sample
-        if domain is None or lot is None:
-            raise DataError("This training has no discriminator.")
-        rows, labels = self.batch()
-        self.optimizer.zero_grad(set_to_none=True)
-        latent = self.networks.g(rows)
-        loss = nn.functional.cross_entropy(self.networks.h(latent), labels)
-        judged = domain_loss(self.judge(reverse(latent, self.weight())), source=True)
-        (loss + judged).backward()  # type: ignore[no-untyped-call]
-        private = domain.split(np.asarray(release.value) / lot)
-        for name, p in Judged(self.networks.g, self.judge).named_parameters():
-            share = -self.weight() if name.startswith("g.") else 1.0
-            gradient = share * private[name].to(p)
-            p.grad = gradient if p.grad is None else p.grad + gradient
-        self.apply(loss, tell)
-
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything, as tensors and plain JSON types."""
         tensors: dict[str, Tensor] = {}
-        for part in ("networks", "judge", "change"):
+        for part in self.parts:
             tensors |= {f"{part}.{n}": t for n, t in getattr(self, part).state_dict().items()}
         for number, held in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{number}.{n}": torch.as_tensor(t) for n, t in held.items()}
@@ -292,16 +294,18 @@ class Learner:
     def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Continue from what `state` returned."""
         try:
-            for part in ("networks", "judge", "change"):
-                own = {n.removeprefix(part + "."): t for n, t in tensors.items() if n.startswith(part + ".")}
-                getattr(self, part).load_state_dict(own)
+            for part in self.parts:
+                found = {n.removeprefix(part + "."): t for n, t in tensors.items() if n.startswith(part + ".")}
+                getattr(self, part).load_state_dict(found)
             held: dict[int, dict[str, Tensor]] = {}
             for name, tensor in tensors.items():
                 if name.startswith("optimizer."):
                     _, number, what = name.split(".")
                     held.setdefault(int(number), {})[what] = tensor
             groups = self.optimizer.state_dict()["param_groups"]
-            self.optimizer.load_state_dict({"state": held, "param_groups": groups})
+            # earlier versions trained a discriminator with every method, whose weights came last
+            own = {number: moments for number, moments in held.items() if number in groups[0]["params"]}
+            self.optimizer.load_state_dict({"state": own, "param_groups": groups})
             if tensors["random"].shape == self.random.get_state().shape:
                 self.random.set_state(tensors["random"])
             self.step, self.done, self.fitted = int(facts["step"]), int(facts["done"]), bool(facts["fitted"])

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from privot.adaptation.adaptation_design import AdaptationDesign
-from privot.adaptation.networks import Committee, Networks, build, build_committee, check_known
+from privot.adaptation.adaptation_methods import method_of, read_design
+from privot.adaptation.networks import Committee, Networks, check_known
 from privot.adaptation.stand_in.report_figures import figures_of, privacy_of_parts
-from privot.adaptation.stand_in.stand_in_learner import Checks
-from privot.adaptation.stand_in.weighted_training import TableChecks
 from privot.common.devices import usable_device
 from privot.common.visible import command_line
 from privot.errors import DataError
@@ -39,8 +38,8 @@ class Adapted:
     losses: list[float]
     charged: int
     lost: int
-    checks: Checks | TableChecks | None = None
-    """What the method stand-in found before it used its stand-in."""
+    checks: Any = None
+    """What was found before a stand-in was used."""
 
 
 def write_model(folder: Path, adapted: Adapted, networks: Networks | Committee) -> None:
@@ -72,13 +71,9 @@ def write_model(folder: Path, adapted: Adapted, networks: Networks | Committee) 
 def read_model(folder: Path, device: str = "cpu", network: str | None = None) -> tuple[Adapted, Networks | Committee]:
     """What `write_model` wrote; the guarantee is counted anew. `network` allows a network that is not built in."""
     adapted = read_adapted(folder)
-    config = adapted.design.networks
-    check_known(config["kind"], network)
+    check_known(adapted.design.networks["kind"], network)
     try:
-        members = adapted.design.settings.members
-        networks: Networks | Committee = build(config, adapted.design.seed)
-        if adapted.design.settings.method == "stand-in":
-            networks = build_committee(config, adapted.design.seed, members)
+        networks = method_of(adapted.design).networks(adapted.design)
         networks.load_state_dict(read_tensors(folder / MODEL)[0])
         return adapted, networks.to(usable_device(device, auto=True)).eval()
     except (KeyError, TypeError, RuntimeError, OSError) as error:
@@ -94,18 +89,21 @@ def read_adapted(folder: Path) -> Adapted:
         learned, guarantee = fields["learned"], None
         if learned["released"]:
             guarantee = counted_anew(read_text(folder / GUARANTEE, inside=folder))
-        design = AdaptationDesign.from_dict(fields["design"])
-        kind = Checks if design.table is None else TableChecks
+        design = read_design(fields["design"])
         return Adapted(
             design,
             guarantee,
             [float(v) for v in learned["losses"]],
             int(learned["charged"]),
             int(learned["lost"]),
-            None if learned.get("checks") is None else kind(**{n: float(v) for n, v in learned["checks"].items()}),
+            None if learned.get("checks") is None else _checks(design, learned["checks"]),
         )
     except (KeyError, TypeError, RuntimeError, OSError) as error:
         raise DataError(f"{folder} does not hold a whole adaptation ({type(error).__name__}).") from None
+
+
+def _checks(design: AdaptationDesign, found: dict[str, Any]) -> Any:
+    return method_of(design).checks(**{name: float(value) for name, value in found.items()})
 
 
 def write_evaluation(
@@ -154,7 +152,7 @@ def write_report(folder: Path) -> Path:
         adapted.losses,
         evaluation,
         [(f.title, f.words, f.picture) for f in figures_of(folder, design.networks["shape"])],
-        privacy_of_parts(guarantee, design.settings.method, evaluation is not None),
+        privacy_of_parts(guarantee, design.settings.releases, method_of(design).follows, evaluation is not None),
         _command(design, guarantee),
     )
 
@@ -164,7 +162,7 @@ def _command(design: AdaptationDesign, guarantee: Guarantee | None) -> str:
     if guarantee is None:
         return ""
     words = ["privot", "adapt", "SOURCE", "TARGET", "--epsilon", f"{design.epsilon:g}", "--delta", f"{design.delta:g}"]
-    words += ["--adjacency", str(guarantee.adjacency), "--method", design.settings.method]
+    words += ["--adjacency", str(guarantee.adjacency), "--method", design.settings.name]
     if design.table is not None:
         words += ["--schema", "SCHEMA.json"]
     if guarantee.unit is not None:

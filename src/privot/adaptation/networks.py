@@ -1,4 +1,4 @@
-"""Representation g, classifier h and discriminator, built from a plain dictionary; nothing here sees a private record.
+"""Representation g and classifier h, built from a plain dictionary; nothing here sees a private record.
 
 The built-in ones "digits" and "features" are those of Rakotomamonjy & Ralaivola 2021, appendix 8.5.2. Your own come by
 import path, as "package.module:function"; the function takes (columns, shape, classes) and returns the pair (g, h).
@@ -92,14 +92,6 @@ def build(config: Mapping[str, Any], seed: int) -> Networks:
             raise
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise DataError(f"These networks cannot be built ({type(error).__name__}): check their settings.") from None
-
-
-def discriminator(size: int, kind: str, seed: int) -> nn.Module:
-    """Two layers, to one score: which domain a representation comes from (appendix 8.5.2)."""
-    hidden = 100 if kind == "digits" else 50
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed((seed + 7) % 2**63)
-        return nn.Sequential(nn.Linear(size, hidden), nn.ReLU(), nn.Linear(hidden, 1))
 
 
 class FrozenRepresentation:

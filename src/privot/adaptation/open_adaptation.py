@@ -13,18 +13,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.adaptation.adaptation_config import AdaptationConfig, choose
+from privot.adaptation.adaptation_methods.source_alone import Source
 from privot.adaptation.adapter import DomainAdapter
-from privot.adaptation.alignment.adversarial import domain_loss, reverse
+from privot.adaptation.alignment.adversarial import discriminator, domain_loss, reverse
 from privot.adaptation.learner import Learner
 from privot.common.devices import usable_device
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
+from privot.kinds import Images, Vectors
 from privot.mechanisms import Facts
 
 OPEN = ("swd", "dann")
 OPEN_METHODS = ("source", *OPEN)
 """`source` looks at no target at all."""
+SLICES = 200
+"""Most directions of the sliced distance in a step; λ rises to 1."""
 
 
 def adapt_openly(
@@ -36,7 +39,7 @@ def adapt_openly(
     low: float = 0.0,
     high: float = 1.0,
     network: str | None = None,
-    settings: AdaptationConfig | None = None,
+    settings: Source | None = None,
     device: str = "cpu",
     seed: int = 0,
 ) -> DomainAdapter:
@@ -50,10 +53,12 @@ def adapt_openly(
         Open records (m, d).
     method
         "source" (no adaptation), "swd" (Lee et al. 2019) or "dann" (Ganin et al. 2016).
-    shape, low, high, network
+    shape, low, high
+        The public shape of an image, None for vectors, and the public range of values.
+    network
         As of `DomainAdapter`.
     settings
-        Of the method "source"; chosen by the sizes unless given.
+        Of the training on the source; chosen by the sizes unless given.
     device, seed
         Where it is trained, and the seed of everything that is drawn.
 
@@ -67,9 +72,7 @@ def adapt_openly(
     >>> dice = np.random.default_rng(0)
     >>> y = np.arange(60) % 2
     >>> x = dice.normal(size=(60, 4)) * 0.1 + y[:, None]
-    >>> few = choose("source", False, 60, None, False)
-    >>> few = AdaptationConfig.from_dict({**few.to_dict(), "warmup": 5, "finish": 20})
-    >>> adapter = adapt_openly((x, y), x + 0.2, "swd", low=-1.0, high=2.0, settings=few)
+    >>> adapter = adapt_openly((x, y), x + 0.2, "swd", low=-1.0, high=2.0, settings=Source(warmup=5, finish=20))
     >>> adapter.guarantee_ is None, adapter.predict(x).shape
     (True, (60,))
     """
@@ -79,38 +82,44 @@ def adapt_openly(
     rows = np.asarray(target)
     if rows.ndim != 2 or len(rows) < 2:
         raise UsageError(f"The target must have at least two records of shape (records, columns), got {rows.shape}.")
-    settings = settings or choose("source", shape is not None, len(rows), network, where == "cuda")
+    kind = Vectors(low=low, high=high) if shape is None else Images(shape, low=low, high=high)
     # what the adapter states of ε and δ is of no use here: its method releases nothing
-    adapter = DomainAdapter(
-        1.0, 1e-5, method="source", network=network, shape=shape, low=low, high=high, settings=settings, device=where,
-        seed=seed,
-    )  # fmt: skip
+    adapter = DomainAdapter(1.0, 1e-5, method=settings or Source(), network=network, kind=kind, device=where, seed=seed)
     facts = Facts(dim=rows.shape[1], records=len(rows), clip=1.0, adjacency=Adjacency.REPLACE_ONE)
     if method == "source":
         return adapter.baseline(facts, source)
     x, y = (np.asarray(part) for part in source)
     design = adapter.design(facts, (x, y))
-    learner = train_openly(Learner(design, x, y.astype(np.int64), where), rows, method)
+    learner = train_openly(OpenLearner(design, x, y.astype(np.int64), where), rows, method)
     adapter.networks_, adapter.guarantee_, adapter.design_ = learner.networks, None, design
     return adapter
 
 
-def train_openly(learner: Learner, target: np.ndarray[Any, Any], method: str) -> Learner:
-    """All steps of `learner` (of the method "source") with an alignment term that uses `target` without privacy.
+class OpenLearner(Learner):
+    """Networks and a discriminator, which are trained together."""
+
+    def beside(self) -> list[nn.Module]:
+        """The discriminator."""
+        self.judge = discriminator(self.networks.size, self.design.networks["kind"], self.design.seed).to(self.device)
+        return [self.judge]
+
+
+def train_openly(learner: OpenLearner, target: np.ndarray[Any, Any], method: str) -> OpenLearner:
+    """All steps of `learner` with an alignment term that uses `target` without privacy.
 
     swd: L_c + λ·SW₂²(g(x_s), g(x_t)), the gradient through both sides (Lee et al. 2019). dann: Ganin et al. 2016.
     """
     if method not in OPEN:
         raise UsageError(f"Unknown open baseline {method!r}: say {' or '.join(OPEN)}.")
     rows = torch.as_tensor(np.asarray(target, dtype=np.float32), device=learner.device)
-    s, size, device = learner.design.settings, learner.networks.size, learner.device
-    chosen = torch.zeros(s.batch, dtype=torch.int64, device=device)
-    directions = torch.zeros(size, min(s.slices, size), device=device)
+    size, device = learner.networks.size, learner.device
+    chosen = torch.zeros(learner.settings.batch, dtype=torch.int64, device=device)
+    directions = torch.zeros(size, min(SLICES, size), device=device)
     weight = torch.zeros((), device=device)
 
     def before() -> None:
         # λ rises over the whole of it: the learner knows no alignment in a training on the source alone
-        weight.fill_(s.weight * (2.0 / (1.0 + math.exp(-10.0 * learner.step / learner.total)) - 1.0))
+        weight.fill_(2.0 / (1.0 + math.exp(-10.0 * learner.step / learner.total)) - 1.0)
         chosen.random_(0, len(rows), generator=learner.random)
         directions.normal_(generator=learner.random)
 

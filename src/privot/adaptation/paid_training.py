@@ -16,9 +16,7 @@ from pathlib import Path
 
 from privot.accounting import account
 from privot.accounting.events import of_standing
-from privot.adaptation.learner import Learner, Progress
-from privot.adaptation.stand_in.stand_in_learner import StandInLearner
-from privot.adaptation.stand_in.table_learner import TableLearner
+from privot.adaptation.learner import Progress, TargetLearner
 from privot.common.interruption import finishing
 from privot.errors import DataError, LostReleaseError
 from privot.guarantee import Guarantee, Standing
@@ -28,20 +26,21 @@ from privot.jobs.home import Spent
 from privot.jobs.job import Job
 from privot.jobs.paid_file import PaidFile
 from privot.jobs.tensor_files import read_tensors, write_tensors
+from privot.mechanisms import Mechanism
 from privot.release import Release
+from privot.synthesis.methods.outside import check_not_proven
 from privot.vault import Vault
 from privot.vault.stream import Stream
 
 CHECKPOINT = "checkpoint.safetensors"
 EVERY_SECONDS = 60.0
-AnyLearner = Learner | StandInLearner | TableLearner
 
 
 @dataclass
 class PaidTraining:
     """One training whose blocks are paid one by one, and what was paid; without a `job` nothing is kept on disk."""
 
-    learner: AnyLearner
+    learner: TargetLearner
     open_vault: Callable[[], Vault]
     job: Job | None = None
     spent: Spent = lambda mark: 0
@@ -68,9 +67,8 @@ class PaidTraining:
 
         learner.before(progress, keep)
         vault: list[Vault] = []
-        if s.method != "source":
-            for number in range(learner.done, s.blocks):
-                self._block(number, vault, progress)
+        for number in range(learner.done, s.blocks):
+            self._block(number, vault, progress)
         learner.after(progress, keep)
         self._keep()
         learner.networks.eval()
@@ -79,9 +77,9 @@ class PaidTraining:
     def guarantee(self) -> Guarantee | None:
         """The guarantee of all charged blocks, lost ones included; None if none was charged."""
         design = self.learner.design
-        if design.settings.method == "source" or not self.charged:
+        if not self.charged:
             return None
-        mechanism = self.learner.mechanism()
+        mechanism = self._mechanism()
         if self.block is None:
             self.block = account(of_standing(design.cost(mechanism, 1), mechanism.standing), design.delta)
         if self.block.standing is not Standing.PROVEN:
@@ -89,6 +87,12 @@ class PaidTraining:
             return self.block.compose(*[self.block] * (self.charged - 1)) if self.charged > 1 else self.block
         event = design.cost(mechanism, self.charged)
         return replace(account(event, design.delta), assumptions=self.block.assumptions)
+
+    def _mechanism(self) -> Mechanism:
+        """The mechanism of one block; one that came with another distribution may not call itself proven."""
+        made = self.learner.mechanism()
+        check_not_proven(self.learner.design.settings.name, made)
+        return made
 
     def _mark(self, number: int | None = None) -> str:
         of = self.run_mark if self.job is None else self.job.any_mark
@@ -99,11 +103,11 @@ class PaidTraining:
         design = self.learner.design
         left = design.settings.blocks - self.learner.done
         if left > 1:
-            mechanism = self.learner.mechanism()
+            mechanism = self._mechanism()
             event = of_standing(design.cost(mechanism, left), mechanism.standing)
             mark = self._mark()
             purpose = (
-                f"adaptation by {design.settings.method} {mark}s {self.learner.done + 1} to {design.settings.blocks})"
+                f"adaptation by {design.settings.name} {mark}s {self.learner.done + 1} to {design.settings.blocks})"
             )
             vault.reserve(event, purpose=purpose, mark=mark, allow_unproven=self.allow_unproven)
 
@@ -139,10 +143,10 @@ class PaidTraining:
             opened = self._opened(vault)
             # the weights of the query must be on disk after a kill
             self._keep()
-            mechanism = learner.mechanism()
+            mechanism = self._mechanism()
             learner.rehearse(mechanism)
             self._reserve(opened)
-            purpose = f"adaptation by {design.settings.method} {self._mark(number)}"
+            purpose = f"adaptation by {design.settings.name} {self._mark(number)}"
             if path is not None and opened.repeats(mechanism):
                 held.enter_context(finishing())
                 kept = PaidFile.salted(path).release(
@@ -193,11 +197,11 @@ class PaidTraining:
         if self.job is None:
             return False
         file = PaidFile.salted(kept_release(self.job, number))
-        return file.again.exists() and file.remade(self._opened(vault), self.learner.mechanism())
+        return file.again.exists() and file.remade(self._opened(vault), self._mechanism())
 
     def _check(self, block: Guarantee) -> None:
         """Refuse a block that was charged as another event than the design's."""
-        check_block(block, self.learner.design.cost(self.learner.mechanism(), 1))
+        check_block(block, self.learner.design.cost(self._mechanism(), 1))
 
     def _restore(self) -> None:
         if self.job is None:
@@ -215,7 +219,7 @@ class PaidTraining:
                 self._check(self.block)
         if self.charged:
             # the guarantee counts the design's event for every block, lost ones included
-            event = self.learner.design.cost(self.learner.mechanism(), 1)
+            event = self.learner.design.cost(self._mechanism(), 1)
             check_charged(self.charged, event, self.job.folder, all_of_them=True)
         # lost blocks were charged too
         if self.learner.done > self.charged:

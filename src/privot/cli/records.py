@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from privot.cli.parsing.typed_values import read_classes, read_shape
+from privot.cli.parsing.typed_values import read_classes, read_pair, read_shape
 
 if TYPE_CHECKING:
     from privot.data.loading import Dataset
@@ -24,6 +24,17 @@ def stated(classes: str | int | None, shape: str | None = None) -> StatedFacts:
 
     said = read_classes(classes) if isinstance(classes, str) else classes
     return StatedFacts(said, read_shape(shape))
+
+
+def read_range(text: str | None, source: str) -> tuple[float, float]:
+    """The public range of all values; only that of the built-in digits is known."""
+    from privot.errors import UsageError
+
+    if text is not None:
+        return read_pair(text)
+    if source == "digits":
+        return 0.0, 1.0
+    raise UsageError("The range of values is public and must be stated: give --range LOW,HIGH.")
 
 
 def read_records(

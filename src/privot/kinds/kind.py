@@ -77,6 +77,10 @@ class Kind(ABC):
         """The same kind where `unit` says whose each record is."""
         return self
 
+    def unlabelled(self) -> Kind:
+        """The same records without their labels."""
+        return self
+
     @abstractmethod
     def read(self, files: Files, unit: str | None = None) -> Read:
         """The records in `files`, and with a `unit` whose each of them is."""

@@ -88,6 +88,10 @@ class Vectors(Kind):
         folder = str(data) != "digits" and isinstance(data, str | Path) and Path(data).is_dir()
         return replace(self, classes=self.stated.names) if folder and self.classes else self
 
+    def unlabelled(self) -> Self:
+        """The same records without their labels."""
+        return replace(self, classes=None)
+
     def read(self, files: Files, unit: str | None = None) -> Read:
         """Rows and labels of a file, or of a folder of images by class."""
         path = files.data

@@ -50,6 +50,10 @@ class TableRows(Kind):
         """The same rows without the column `unit`, which says whose each is and is an identifier."""
         return self if unit is None else TableRows(TableCodec(schema_for_unit(self.codec.schema, unit)), self.form)
 
+    def unlabelled(self) -> TableRows:
+        """The same rows without the column of the label."""
+        return TableRows(TableCodec(self.codec.schema.without_label()), self.form)
+
     def read(self, files: Files, unit: str | None = None) -> Read:
         """Compact rows, one coordinate per column of the schema besides its label. With a `unit` that column says whose
         each row is, and is no column of the rows."""

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from privot.adaptation.adaptation_config import AdaptationConfig
+from privot.adaptation.adaptation_config import FittingConfig
 from privot.adaptation.alignment.transformations import Transformation
 from privot.common.cuda_graphs import adam, cosine, recorded, set_rate
 from privot.release import Release
@@ -122,7 +122,7 @@ def _number(release: Release) -> float:
 
 
 def fit(
-    change: Transformation, source: Source, release: Release, settings: AdaptationConfig, random: torch.Generator
+    change: Transformation, source: Source, release: Release, settings: FittingConfig, random: torch.Generator
 ) -> list[float]:
     """Set the parameters of `change` to the best θ of several descents; returns the objective of each.
 

@@ -114,13 +114,14 @@ def _heat(counts: NDArray[np.int64]) -> bytes:
     return out.getvalue()
 
 
-def privacy_of_parts(guarantee: Guarantee | None, method: str, evaluated: bool) -> list[tuple[str, str]]:
-    """(part, what protects it) of everything that an adaptation touches."""
+def privacy_of_parts(
+    guarantee: Guarantee | None, releases: int, follows: str, evaluated: bool
+) -> list[tuple[str, str]]:
+    """(part, what protects it) of all that an adaptation touches; `follows` says what is made of its releases."""
     if guarantee is None:
         return [("the target", "not looked at"), ("the source", "public: not protected")]
-    once = "one release" if method in ("embedding", "stand-in") else "the releases"
+    once = "one release" if releases == 1 else "the releases"
     rows = [("the target's records", f"private: {once} of them, {guarantee.stated()}")]
-    follows = "generator, stand-in, checks and classifier" if method == "stand-in" else "the classifier"
     rows.append(
         (follows, "follow from the release and the source: they cost nothing more, however often they are used")
     )

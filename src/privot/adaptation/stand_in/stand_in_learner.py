@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -97,7 +97,9 @@ class StandInLearner:
         if design.rules is None:
             raise DataError("This design has no generator: it is not one of the method stand-in.")
         self.rules = Rules.from_dict(design.rules)
-        s, config = design.settings, design.networks
+        # those of the method, which names this learner
+        self.settings = cast("Any", design.settings)
+        s, config = self.settings, design.networks
         self.source = Source.of(x, y, (float(config["low"]), float(config["high"])), self.device)
         self.networks = build_committee(config, design.seed, s.members).to(self.device)
         self.augment, self.change = self._family(), self._family()
@@ -121,12 +123,12 @@ class StandInLearner:
     @property
     def total(self) -> int:
         """Steps in all: of the generator, the first network, the check, and the members."""
-        s = self.design.settings
-        return self.rules.steps + s.check + s.members * (s.warmup + s.finish)
+        s = self.settings
+        return self.rules.steps + int(s.check + s.members * (s.warmup + s.finish))
 
     def mechanism(self) -> Mechanism:
         """One mean embedding of the target, from the design alone."""
-        return self.design.mechanism(self.networks, None, None)
+        return self.design.mean_embedding(self.device.type)
 
     def rehearse(self, mechanism: Mechanism) -> None:
         """Refuse, before anything is paid, a generator that cannot be trained on what is released."""
@@ -146,7 +148,7 @@ class StandInLearner:
         """Every stage that is not over yet."""
         if self.release is None:
             raise DataError("There is no release to learn from.")
-        s, kept = self.design.settings, keep or (lambda now: None)
+        s, kept = self.settings, keep or (lambda now: None)
         if self._restored is not None:
             generator, losses, digest = self._restored
             if digest != self.release.digest():
@@ -195,7 +197,7 @@ class StandInLearner:
         """What the report shows: a few records of each kind, and labels of the stand-in before and after."""
         assert self._start is not None
         assert self.checks is not None
-        random, s = self._random("figures"), self.design.settings
+        random, s = self._random("figures"), self.settings
         unit = self.source.unit(self.source.x[self.source.pick(SHOWN, random)])
         drawn = torch.randn(len(unit), self.change.draws(self.bend), generator=random, device=self.device)
         with torch.no_grad():
@@ -251,7 +253,7 @@ class StandInLearner:
         return Views(self.source, self.augment, self.bend)
 
     def _views(self) -> Views:
-        s = self.design.settings
+        s = self.settings
         assert self.checks is not None
         change = self.change if self.checks.transformation_used else None
         return Views(self.source, self.augment, self.bend, change, s.wide)
@@ -280,7 +282,7 @@ class StandInLearner:
 
     def _train_member(self, number: int, views: Views, stand_in: Tensor | None, progress: Progress | None) -> None:
         """One member: the first starts from the first network, the others from their own."""
-        s = self.design.settings
+        s = self.settings
         start = self._start
         if number:
             start = self._trained(number, Schedule(s.warmup, s.batch, s.learning_rate), views, progress)
@@ -292,7 +294,7 @@ class StandInLearner:
         self._before += s.finish
 
     def _checked(self, stand_in: Tensor, progress: Progress | None) -> Checks:
-        s, start, random = self.design.settings, self._start, self._random("checks")
+        s, start, random = self.settings, self._start, self._random("checks")
         assert start is not None
         assert self.release is not None
         determined = self._determined(self.release)

@@ -29,11 +29,20 @@ from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.fitted import FittedTable
 from privot.synthesis.output.saved_model import write_model
+from privot.synthesis.tabular.table_design import TableDesign
+from privot.tables.codec import TableCodec
 from privot.vault.stream import Stream
 
 Progress = Callable[[int, int, float], None]
 """Step, steps in all, loss."""
 Keep = Callable[[bool], None]
+
+
+def release_of(design: AdaptationDesign) -> TableDesign:
+    """What is released of a table: its columns without the label."""
+    if design.table is None or not isinstance(design.table.get("release"), dict):
+        raise DataError("This does not describe the adaptation to a table.")
+    return TableDesign.from_dict(design.table["release"], TableCodec(design.kind.codec.schema.without_label()))
 
 
 class TableLearner:
@@ -50,7 +59,7 @@ class TableLearner:
         device: str,
         folder: Path | None = None,
     ) -> None:
-        self.design, self.folder, self.table = design, folder, design.table_release()
+        self.design, self.folder, self.table = design, folder, release_of(design)
         columns, classes = int(design.networks["columns"]), int(design.networks["classes"])
         self.networks = build_committee(design.networks, design.seed, 1).to(device)
         self.change = transformation(None, columns, classes)
@@ -91,7 +100,8 @@ class TableLearner:
             raise DataError("There is no release to learn from.")
         design = self.design
         self.generator = FittedTable(self.table.fit(self.release))
-        drawn, _ = self.generator.model.sample_rows(design.settings.samples, design.seed)
+        settings: Any = design.settings
+        drawn, _ = self.generator.model.sample_rows(settings.samples, design.seed)
 
         def tell(done: int) -> None:
             if progress is not None:

@@ -54,7 +54,7 @@ def adapt(
         str | None,
         typer.Option(
             help="Method: stand-in (the default for images, the only one for tables), embedding (the default for "
-            "vectors), sliced, dp-dann, or published (unproven)."
+            "vectors), or sliced."
         ),
     ] = None,
     schema: shared.SchemaFile = None,
@@ -119,8 +119,6 @@ def adapt(
             as_json,
         )  # fmt: skip
     check_together(context)
-    # the name of the mechanism stands for the method that uses it
-    method = "sliced" if method == "projection" else method
     if answer is not None:
         how: dict[str, Any] = {"test": test, "trust": trust, "device": device, "network": network, "quiet": as_json}
         return _print(learn_from(context, answer, source, out, checkpoint=checkpoint, **how), out, as_json)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from privot.cli.records import read_records, stated
-from privot.cli.running.adapt_job import AdaptAnswer, PlannedAdaptation, leave_comparison, leave_model, read_held_out
+from privot.cli.parsing.typed_values import read_classes
+from privot.cli.records import read_records
+from privot.cli.running.adapt_job import AdaptAnswer, PlannedAdaptation, read_held_out
 
 if TYPE_CHECKING:
     from privot.adaptation import DomainAdapter
@@ -67,6 +68,7 @@ def learn_from(
     quiet: bool,
 ) -> AdaptAnswer:
     """Train on an answer to the request of the job in `out`, and leave the model there."""
+    from privot.adaptation.source_comparison import leave_comparison, leave_model
     from privot.cli.printing.progress import training_bar
     from privot.jobs.job import Job
 
@@ -88,25 +90,32 @@ def learn_from(
 
 def _facts_of_job(out: Path) -> StatedFacts:
     """What was stated about the records when the job in `out` began."""
+    from privot.data.stated_facts import StatedFacts
     from privot.errors import DataError
     from privot.jobs.job import Job
 
     said = Job.open(out).settings.get("asked", {})
     classes, shape = (said.get(name) if isinstance(said, dict) else None for name in ("classes", "shape"))
-    if not all(value is None or isinstance(value, str) for value in (classes, shape)):
-        raise DataError(f"The job in {out} does not state its classes and shape as text: restore its job.json.")
-    return stated(classes, shape)
+    # an earlier version kept the shape as it was typed
+    sides = shape.split(",") if isinstance(shape, str) else shape
+    try:
+        return StatedFacts(
+            None if classes is None else read_classes(classes),
+            None if sides is None else tuple(int(side) for side in sides),
+        )
+    except (TypeError, ValueError, AttributeError):
+        raise DataError(f"The job in {out} does not state its classes and shape: restore its job.json.") from None
 
 
 def _asked(settings: Any, out: Path) -> tuple[AdaptationDesign, AdaptationRequest]:
     """What the job in `out` decided, and the request that follows from it."""
-    from privot.adaptation.adaptation_design import AdaptationDesign
+    from privot.adaptation.adaptation_methods import read_design
     from privot.adaptation.adaptation_request import AdaptationRequest
     from privot.errors import DataError
 
     if "request" not in settings:
         raise DataError(f"The job in {out} has no request: start one with privot adapt --ask.")
-    design = AdaptationDesign.from_dict(settings.get("design", {}))
+    design = read_design(settings.get("design", {}))
     request = AdaptationRequest.of(design)
     if request.digest() != settings["request"]:
         raise DataError(f"The job in {out} was changed after it asked: restore it, or ask again.")
@@ -126,8 +135,7 @@ def _read_answer(path: Path, request: AdaptationRequest, trust: list[Path] | Non
 def _adapter(design: AdaptationDesign, device: str, network: str | None) -> DomainAdapter:
     from privot.adaptation import DomainAdapter
 
-    config = design.networks
     return DomainAdapter(
-        design.epsilon, design.delta, network=network, shape=config["shape"], low=config["low"],
-        high=config["high"], settings=design.settings, device=device, seed=design.seed,
+        design.epsilon, design.delta, method=design.settings, network=network, kind=design.kind, device=device,
+        seed=design.seed,
     )  # fmt: skip

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from privot.cli import ledgers
-from privot.cli.parsing.typed_values import read_pair
-from privot.cli.records import is_folder, read_records, stated
-from privot.cli.running.source_baseline import SourceComparison, compare_with_source
+from privot.cli.records import is_folder, read_range, read_records, stated
 from privot.cli.table_input import (
     NO_UNIT,
     UnitOptions,
@@ -25,12 +23,15 @@ from privot.cli.table_input import (
 from privot.jobs.charges import charges, spent_in_ledger
 
 if TYPE_CHECKING:
-    from privot.adaptation import AdaptationConfig, DomainAdapter
+    from privot.adaptation import DomainAdapter
+    from privot.adaptation.adaptation_config import AdaptationConfig
     from privot.adaptation.adaptation_design import AdaptationDesign
+    from privot.adaptation.source_comparison import SourceComparison
     from privot.data.loading import Dataset
     from privot.data.stated_facts import StatedFacts
     from privot.guarantee import Adjacency
     from privot.jobs.job import Job
+    from privot.kinds import Kind
     from privot.ledger import Ledger
     from privot.mechanisms.mechanism import Facts
     from privot.tables import TableCodec
@@ -85,53 +86,95 @@ class AdaptAnswer:
     compared: SourceComparison | None = None
 
 
+class _Arrays:
+    """Records that are numbers, as the options state them."""
+
+    clip = 1.0
+    """The mechanisms bound what they compute themselves; the clip only has to be a number."""
+
+    def __init__(self, options: AdaptOptions) -> None:
+        from privot.kinds import Images, Vectors
+
+        self.options, self.facts = options, stated(options.classes, options.shape)
+        low, high = read_range(options.value_range, options.source)
+        shape = self.facts.shape
+        self.kind: Kind = Vectors(low=low, high=high) if shape is None else Images(shape, low=low, high=high)
+
+    def source(self) -> Any:
+        """What the adapter takes for its source."""
+        public = read_records(self.options.source, self.facts)
+        return public.x, public.y
+
+    def held_out(self) -> Dataset | None:
+        """The labelled records to score on."""
+        return read_held_out(self.options.test, self.facts)
+
+    def target(self, target: str) -> Dataset:
+        """The private records, on their way into a vault."""
+        units = self.options.units
+        whose: dict[str, Any] = {"unit": units.column, "unit_file": units.file}
+        return read_records(target, self.facts, labels=False, private=True, **whose)
+
+
+class _Tables:
+    """Rows of a table, as its schema states them."""
+
+    def __init__(self, options: AdaptOptions, codec: TableCodec) -> None:
+        from privot.kinds import as_kind
+
+        self.options, self.codec, self.kind = options, codec, as_kind(codec)
+        given = {"--classes": options.classes, "--shape": options.shape, "--range": options.value_range}
+        self.clip: float = table_facts(codec, given)["clip"]
+
+    def source(self) -> Any:
+        """The public table."""
+        return read_table(self.options.source)
+
+    def held_out(self) -> Dataset | None:
+        """The labelled rows to score on."""
+        test = self.options.test
+        return None if test is None else read_labelled_table(test, self.codec)
+
+    def target(self, target: str) -> Dataset:
+        """The private rows, whose label is not read if there is one."""
+        return unlabelled_records(target, self.codec, self.options.units)
+
+
 class PlannedAdaptation:
     """The adapter that the options describe, with the public source and the test set; no private record is read."""
 
     def __init__(self, options: AdaptOptions, target: str | None = None) -> None:
         from privot.adaptation import DomainAdapter
-        from privot.adaptation.adaptation_config import default_method
 
         self.options = o = options
         self.adjacency: Adjacency = _checked(o, target)
-        self.codec: TableCodec | None = open_codec(o.schema, o.units)
-        self.facts: StatedFacts = stated(o.classes, o.shape)
-        self.public: Any
-        """What the adapter takes for its source."""
-        if self.codec is None:
-            low, high = _range(o.value_range, o.source)
-            public = read_records(o.source, self.facts)
-            self.public, self.held_out = (public.x, public.y), read_held_out(o.test, self.facts)
-        else:
-            given = {"--classes": o.classes, "--shape": o.shape, "--range": o.value_range}
-            low, high = (table_facts(self.codec, given)[name] for name in ("low", "high"))
-            self.public = read_table(o.source)
-            self.held_out = None if o.test is None else read_labelled_table(o.test, self.codec)
-        # of arrays the mechanisms bound what they compute themselves; the clip only has to be a number
-        self.clip = 1.0 if self.codec is None else self.codec.bound(compact=True)
-        method = o.method or default_method(self.facts.shape is not None, self.codec is not None)
+        codec = open_codec(o.schema, o.units)
+        self.records = _Arrays(o) if codec is None else _Tables(o, codec)
+        self.public, self.held_out = self.records.source(), self.records.held_out()
         self.adapter = DomainAdapter(
-            o.epsilon, o.delta, method=method, network=o.network, shape=self.facts.shape, low=low, high=high,
-            codec=self.codec, device=o.device, seed=o.seed, allow_unproven=o.allow_unproven,
+            o.epsilon, o.delta, method=_asked_method(o, self.records.kind), network=o.network, kind=self.records.kind,
+            device=o.device, seed=o.seed, allow_unproven=o.allow_unproven,
         )  # fmt: skip
-        self.asked: dict[str, Any] = {
-            "method": method, "network": o.network, "shape": o.shape, "low": low, "high": high,
-            "set": o.settings or [], "epsilon": o.epsilon, "delta": o.delta, "seed": o.seed, "classes": o.classes,
-            **({} if self.codec is None else {"codec": self.codec.to_dict()}),
-        }  # fmt: skip
-        if o.units.column is not None:
-            self.asked |= {"unit": o.units.column, "per_unit": o.units.rows}
+        self.typed = {"classes": o.classes, "unit": o.units.column, "per_unit": o.units.rows}
+        """What a job says beside what the adapter is asked."""
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What is asked for, as the job says it."""
+        return self.adapter.asked | self.typed
 
     def design(self, facts: Facts, *, by_request: bool = False) -> AdaptationDesign:
-        """What the adapter decides, with what the user set in place of it."""
+        """What the adapter decides; refuses a method that asks nothing of the target."""
+        from privot.errors import UsageError
+
         design = self.adapter.design(facts, self.public, by_request=by_request)
-        if self.options.settings:
-            self.adapter.settings = _changed(design.settings, self.options.settings)
-            design = self.adapter.design(facts, self.public, by_request=by_request)
+        if not design.settings.blocks:
+            raise UsageError(f"The method {design.settings.name} does not look at TARGET: choose another, or --open.")
         return design
 
     def run(self, context: typer.Context, how: AdaptRun) -> AdaptAnswer:
         """Start the job, or go on with the one in the output folder, and leave everything there."""
+        from privot.adaptation.source_comparison import leave_comparison, leave_model
         from privot.cli.printing.interrupts import telling
         from privot.jobs.job import NAME
         from privot.vault import Vault
@@ -143,7 +186,7 @@ class PlannedAdaptation:
         design: AdaptationDesign | None = None
         if earlier is None:
             # read and designed before a ledger is created: the first run sets the budget, and must be able to run
-            read.append(self._records(how.target))
+            read.append(self.records.target(how.target))
             design = self.design(Vault(**self._held(read[0]), budget=(o.epsilon, o.delta)).facts)
         with ledgers.open_ledger(place, only_open=earlier is not None) as book:
             job, opened = self._opened(context, how, book, read, design, earlier)
@@ -162,42 +205,11 @@ class PlannedAdaptation:
         if going_on:
             ledgers.check_same_records(how.new_records)
             job = Job.open(how.out)
-            self._check_same(job)
+            self.adapter.check_same(job, self.typed)
             return job
         ledgers.check_no_job(how.out, place)
         context.with_resource(prepared(how.out))
         return None
-
-    def _check_same(self, job: Job) -> None:
-        """Refuse to resume a job with other options than it was started with."""
-        from privot.adaptation.adaptation_design import AdaptationDesign
-        from privot.errors import DataError, UsageError
-
-        if "request" in job.settings:
-            raise UsageError(f"The job in {job.folder} waits for an answer to its request: use privot adapt --answer.")
-        wrong = DataError(
-            f"The job in {job.folder} does not describe an adaptation that a ledger pays for: choose another folder."
-        )
-        found = job.settings.get("asked")
-        if not isinstance(found, dict) or "ledger" not in job.settings:
-            raise wrong
-        wanted: dict[str, Any]
-        if "set" in found:
-            alone = {"unit": None, "per_unit": None}
-            wanted, found = alone | self.asked, alone | found
-        else:
-            # begun in Python: what only a command is told is compared with the design, when the vault is opened
-            wanted = self.adapter.asked
-            given = self.options.settings
-            if not given:
-                wanted = {**wanted, "settings": found.get("settings")}
-            else:
-                decided = AdaptationDesign.from_dict(job.settings.get("design", {})).settings
-                wanted = {**wanted, "settings": _changed(decided, given).to_dict()}
-                found = {**found, "settings": decided.to_dict()}
-        if set(wanted) != set(found):
-            raise wrong
-        job.check_same(wanted, found)
 
     def _opened(
         self,
@@ -214,7 +226,7 @@ class PlannedAdaptation:
 
         if earlier is not None:
             # a resumed job has a budget already: what its folder says may not set one, in whichever ledger
-            return earlier, lambda: self._vault(self._records(how.target), how, book, None)
+            return earlier, lambda: self._vault(self.records.target(how.target), how, book, None)
         assert design is not None
         # handed on, not kept: from here on only the vault has the records
         vault = self._vault(read.pop(), how, book, (self.options.epsilon, self.options.delta))
@@ -236,16 +248,9 @@ class PlannedAdaptation:
                 every=how.checkpoint,
             )
 
-    def _records(self, target: str) -> Dataset:
-        units = self.options.units
-        if self.codec is not None:
-            return unlabelled_records(target, self.codec, units)
-        whose: dict[str, Any] = {"unit": units.column, "unit_file": units.file}
-        return read_records(target, self.facts, labels=False, private=True, **whose)
-
     def _held(self, records: Dataset) -> dict[str, Any]:
         """What a vault of these records is made with."""
-        held: dict[str, Any] = {"x": records.x, "clip": self.clip, "adjacency": self.adjacency}
+        held: dict[str, Any] = {"x": records.x, "clip": self.records.clip, "adjacency": self.adjacency}
         return held | self.options.units.held(records)
 
     def _vault(self, records: Dataset, how: AdaptRun, book: Ledger, terms: tuple[float, float] | None) -> Vault:
@@ -264,63 +269,24 @@ def read_held_out(test: str | None, facts: StatedFacts) -> Dataset | None:
     return held_out
 
 
-def leave_model(
-    adapter: DomainAdapter, out: Path, held_out: Dataset | None, spent: dict[str, Any] | None = None
-) -> float | None:
-    """Leave model, guarantee and report in `out`; the accuracy where there is a test set."""
-    from privot.adaptation.model_folder import write_evaluation, write_report
-    from privot.jobs.spending import write_spent
-
-    accuracy = None
-    adapter.save(out)
-    write_spent(out, spent)
-    if held_out is not None:
-        accuracy = adapter.score(held_out.x, held_out.y)
-        write_evaluation(out, accuracy, len(held_out.x))
-    write_report(out)
-    return accuracy
-
-
-def leave_comparison(
-    adapter: DomainAdapter, out: Path, source: Any, held_out: Dataset | None
-) -> SourceComparison | None:
-    """Compare with the source alone, and add that and what was taken for what to the page that is not private."""
-    from privot.adaptation.model_folder import write_evaluation, write_report
-    from privot.evaluation.classifiers import confusion
-
-    beside: dict[str, Any]
-    if held_out is None or held_out.y is None:
-        return None
-    compared = compare_with_source(adapter, source, held_out)
-    taken = confusion(held_out.y, adapter.predict(held_out.x))
-    beside = {} if compared is None else {"baseline": compared.source_only, "harmed": compared.harmed}
-    write_evaluation(out, adapter.score(held_out.x, held_out.y), len(held_out.x), taken, **beside)
-    write_report(out)
-    return compared
-
-
 def _checked(options: AdaptOptions, target: str | None) -> Adjacency:
     """The adjacency, once ε, δ, the method, the unit and the adjacency are known to work."""
-    from privot.adaptation.adaptation_config import METHODS, UNPROVEN
-    from privot.adaptation.adaptation_design import SUMS
+    from privot.adaptation.adaptation_methods import METHODS, method_named
     from privot.common.arguments import check_delta, check_epsilon
-    from privot.errors import UnprovenError, UsageError
+    from privot.errors import UsageError
     from privot.guarantee import Adjacency
 
     check_epsilon(options.epsilon), check_delta(options.delta)
-    method = options.method
-    if method is not None and (method not in METHODS or method == "source"):
-        raise UsageError(f"Unknown method {method!r}: use {', '.join(m for m in METHODS if m != 'source')}.")
-    if method in UNPROVEN and not options.allow_unproven:
-        raise UnprovenError(f"The method {method} has no privacy proof: add --allow-unproven to use it anyway.")
+    if options.method is not None:
+        method_named(options.method).check_allowed(options.allow_unproven)
     units = options.units
     units.check(options.schema, options.adjacency, target or "")
     if units.column is not None:
         _check_one_file(target or "", options.schema)
-        if method is not None and method not in SUMS:
+        if options.method is not None and not method_named(options.method).sums:
             raise UsageError(
-                f"The method {method} shows or draws single records, so it cannot protect {units.unit}: choose "
-                f"{' or '.join(SUMS)}, or leave --unit out."
+                f"The method {options.method} shows or draws single records, so it cannot protect {units.unit}: choose "
+                f"{' or '.join(name for name in METHODS.own if method_named(name).sums)}, or leave --unit out."
             )
         return Adjacency.ADD_REMOVE
     adjacency = Adjacency.REPLACE_ONE if options.adjacency is None else Adjacency.parse(options.adjacency)
@@ -338,35 +304,23 @@ def _check_one_file(target: str, schema: Path | None) -> None:
         raise UsageError("privot adapt reads TARGET from one file or a folder of images: give one of those.")
 
 
-def _changed(settings: AdaptationConfig, given: list[str]) -> AdaptationConfig:
-    """`settings` with what the user set in place of it."""
+def _asked_method(options: AdaptOptions, kind: Kind) -> AdaptationConfig:
+    """The method, with the settings that were typed."""
+    from privot.adaptation.adaptation_methods import method_named, usual_method
     from privot.errors import UsageError
     from privot.opening import parse_json
 
-    names = {f.name for f in fields(settings)} - {"method", "network"}
-    changes: dict[str, Any] = {}
-    for text in given:
+    method = method_named(options.method or usual_method(kind), kind)
+    names, given = {f.name for f in fields(method.config)}, {}
+    for text in options.settings or ():
         name, _, value = text.partition("=")
         if name not in names:
             raise UsageError(f"--set: there is no setting {name!r}; use one of {', '.join(sorted(names))}.")
         try:
-            changes[name] = parse_json(value)
+            given[name] = parse_json(value)
         except ValueError:
-            changes[name] = value
-        if not isinstance(changes[name], int | float | str | None):
-            raise UsageError(f"--set must be NAME=VALUE, got {text!r}.")
+            given[name] = value
     try:
-        return replace(settings, **changes)
+        return method.config(**given)
     except TypeError:
-        raise UsageError(f"--set: a value is of the wrong kind in {', '.join(given)}.") from None
-
-
-def _range(text: str | None, source: str) -> tuple[float, float]:
-    """The public range of the records; only that of the built-in digits is known."""
-    from privot.errors import UsageError
-
-    if text is None:
-        if source == "digits":
-            return 0.0, 1.0
-        raise UsageError("The range of values is public and must be stated: give --range LOW,HIGH.")
-    return read_pair(text)
+        raise UsageError(f"--set: a value is of the wrong kind in {', '.join(options.settings or ())}.") from None

@@ -15,8 +15,7 @@ import typer
 
 from privot.cli.ledgers import refuse_guarded
 from privot.cli.parsing.settings import spelled
-from privot.cli.parsing.typed_values import read_pair
-from privot.cli.records import read_records, stated
+from privot.cli.records import read_range, read_records, stated
 
 NOTHING_PROTECTED = "none: the data is open by declaration (--open), and nothing is protected"
 STATEMENT = "open.json"
@@ -77,7 +76,7 @@ def adapt_open(
         raise UsageError(f"Name the baseline: --method {', '.join(OPEN_METHODS)}.")
     refuse_guarded(*(data for data in (source, target, test) if data is not None))
     facts = stated(classes, shape)
-    low, high = _range(value_range, source)
+    low, high = read_range(value_range, source)
     public, held = read_records(source, facts), read_records(target, facts, labels=False)
     held_out = None if test is None else read_records(test, facts, part="test")
     if public.y is None or (held_out is not None and held_out.y is None):
@@ -122,7 +121,7 @@ def synth_open(
     known = BUILT_IN_FACTS.get(data, {})
     facts = stated(classes, shape)
     side = facts.shape or known.get("shape")
-    low, high = _range(value_range, data)
+    low, high = read_range(value_range, data)
     held = read_records(data, facts)
     count = 0 if held.y is None else int(held.y.max()) + 1
     _check_new(out)
@@ -164,16 +163,6 @@ def _make(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{out} cannot be made ({error.strerror}).") from None
-
-
-def _range(text: str | None, source: str) -> tuple[float, float]:
-    from privot.errors import UsageError
-
-    if text is not None:
-        return read_pair(text)
-    if source == "digits":
-        return 0.0, 1.0
-    raise UsageError("Give --range LOW,HIGH, the range of all values.")
 
 
 def print_open(answer: dict[str, Any], as_json: bool) -> None:

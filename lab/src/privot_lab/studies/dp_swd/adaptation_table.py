@@ -96,8 +96,9 @@ def target_accuracy(
 ) -> float:
     """Accuracy on the target's test images of one adaptation; with `epsilon` None, of an open baseline."""
     from privot.adaptation import DomainAdapter
-    from privot.adaptation.adaptation_config import choose
+    from privot.adaptation.adaptation_methods import choose
     from privot.adaptation.open_adaptation import adapt_openly
+    from privot.kinds import Images
     from privot.vault import Vault
 
     (x, y), (held, _), (test, labels) = (
@@ -107,19 +108,17 @@ def target_accuracy(
     )
     if records:
         x, y, held = x[:records], y[:records], held[-records:]
-    settings = choose("source" if epsilon is None else method, True, len(held), None, run.device == "cuda")
+    settings: Any = choose("source" if epsilon is None else method, True, len(held), None, run.device == "cuda")
     if steps:
-        shorter: dict[str, Any] = {
-            "warmup": steps // 2,
-            "finish": steps,
-            "steps": max(1, steps // (2 * settings.blocks)),
-        }
-        settings = replace(settings, **{name: value for name, value in shorter.items() if getattr(settings, name)})
-    how: dict[str, Any] = {"settings": settings, "shape": (28, 28), "device": run.device, "seed": seed}
+        shorter = {"warmup": steps // 2, "finish": steps, "steps": max(1, steps // (2 * max(1, settings.blocks)))}
+        settings = replace(settings, **{n: value for n, value in shorter.items() if getattr(settings, n, None)})
+    how: dict[str, Any] = {"device": run.device, "seed": seed}
     if epsilon is None:
-        return float(adapt_openly((x, y), held, method, **how).score(test, labels))
+        made = adapt_openly((x, y), held, method, settings=settings, shape=(28, 28), **how)
+        return float(made.score(test, labels))
     vault = Vault(held, clip=1.0, adjacency="replace-one", budget=(epsilon, DELTA))
-    return float(DomainAdapter(epsilon, DELTA, **how).fit(vault, (x, y)).score(test, labels))
+    adapter = DomainAdapter(epsilon, DELTA, method=settings, kind=Images((28, 28)), **how)
+    return float(adapter.fit(vault, (x, y)).score(test, labels))
 
 
 def _findings(

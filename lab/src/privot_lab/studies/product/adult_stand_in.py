@@ -94,7 +94,6 @@ def _one(run: StudyRun, split: str, method: str, epsilon: float, seed: int) -> d
     from sklearn.metrics import roc_auc_score
 
     from privot.adaptation import DomainAdapter
-    from privot.adaptation.adaptation_config import choose_for_table
     from privot.adaptation.stand_in.table_rows import labelled_rows, unlabelled_rows
     from privot.adaptation.stand_in.weighted_training import fit_weighted
     from privot.vault import Vault
@@ -109,7 +108,7 @@ def _one(run: StudyRun, split: str, method: str, epsilon: float, seed: int) -> d
         clip = codec.bound(compact=True)
         rows = unlabelled_rows(target, codec)
         vault = Vault(rows, clip=clip, adjacency="replace-one", budget=(epsilon, DELTA))
-        made = DomainAdapter(epsilon, DELTA, codec=codec, settings=choose_for_table(), device="cpu", seed=seed)
+        made = DomainAdapter(epsilon, DELTA, kind=codec, device="cpu", seed=seed)
         found = made.fit(vault, source).predict_proba(test)[:, 1]
         assert made.guarantee_ is not None
         charged, standing = float(made.guarantee_.epsilon()), str(made.guarantee_.standing)

@@ -24,8 +24,9 @@ def adapted(
 ) -> dict[str, Any]:
     """Accuracy in per cent on the target's test records, and what was charged; `change` replaces settings."""
     from privot.adaptation import DomainAdapter
-    from privot.adaptation.adaptation_config import choose
+    from privot.adaptation.adaptation_methods import choose
     from privot.adaptation.open_adaptation import adapt_openly
+    from privot.kinds import Images, Vectors
     from privot.vault import Vault
 
     # only MNIST as the target of fonts, and halves of features, depend on the seed
@@ -37,16 +38,18 @@ def adapted(
     small = data.shape is not None and min(data.shape) < 14
     # the same network everywhere but for the older methods, which keep theirs where images are large enough for it
     network = "images" if image and (base == "source" or small) else None
-    settings = replace(choose(base, image, len(data.target), network, run.device == "cuda"), **change)
+    settings: Any = choose(base, image, len(data.target), network, run.device == "cuda")
+    settings = replace(settings, **{name: value for name, value in change.items() if hasattr(settings, name)})
     public = (data.target, data.target_labels) if method == "labels" else (data.source, data.source_labels)
-    how: dict[str, Any] = {"settings": settings, "shape": data.shape, "device": run.device, "seed": seed}
+    how: dict[str, Any] = {"network": network, "device": run.device, "seed": seed}
     if method in OPENLY:
-        made: Any = adapt_openly(public, data.target, method, **how)
+        made: Any = adapt_openly(public, data.target, method, settings=settings, shape=data.shape, **how)
         return {"accuracy": 100.0 * float(made.score(data.test, data.test_labels)), "charged": None, "standing": None}
     # the real target is looked at with next to no noise: a baseline without privacy
     budget = (1000.0 if method == "real" else epsilon or 1.0, delta)
     vault = Vault(data.target.astype(np.float64), clip=1.0, adjacency="replace-one", budget=budget)
-    made = DomainAdapter(*budget, allow_unproven=method == "published", **how)
+    kind = Vectors() if data.shape is None else Images(data.shape)
+    made = DomainAdapter(*budget, method=settings, kind=kind, allow_unproven=method == "published", **how)
     if method == "real":
         made = _on_real_records(made, vault, public, data.target, run.device)
     else:

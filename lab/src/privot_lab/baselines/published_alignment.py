@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from privot.accounting.events import Event, Frame, Projection, Sampled
-from privot.accounting.sampling import FixedSize
+from privot.accounting import FixedSize, Sampled
+from privot.accounting.events import Event, Frame, Projection
 from privot.common import arguments
 from privot.errors import UsageError
 from privot.guarantee import Standing
+from privot.mechanisms import Facts, Needs
 from privot.mechanisms.directions import draw_directions, fresh_seed
-from privot.mechanisms.mechanism import Answer, Facts, Needs, Records
+from privot.mechanisms.mechanism import Answer, Records
 from privot.mechanisms.representation import Representation, Weights, single
 from privot.noise import NoiseSource
 from privot.noise.adding_tensor import plain
