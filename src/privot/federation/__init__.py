@@ -11,7 +11,8 @@ from privot.federation.private_distance import private_sliced
 from privot.federation.protocols.fedwad import fedwad
 from privot.federation.protocols.triangle import triangle
 from privot.federation.simulated_federation import Federation
-from privot.federation.sketches.signed_sketch import Sketch, sketch
+from privot.federation.sketches.delivering import sketch
+from privot.federation.sketches.signed_sketch import Sketch
 from privot.federation.sketches.sketch_comparison import compare_sketches
 
 __all__ = [

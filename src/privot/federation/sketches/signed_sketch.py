@@ -16,21 +16,19 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from privot.accounting import Gaussian, calibrate, read_guarantee
+from privot.accounting import Gaussian, read_guarantee
 from privot.accounting.events import Downgraded, Event, PerUnit, event_from_dict
 from privot.common.declared import declared
 from privot.common.files import write_whole
 from privot.common.html_facts import html_facts
-from privot.errors import DataError, UsageError
+from privot.errors import DataError
 from privot.federation.wire.messages import MAX_BYTES, MAX_COLUMNS, Array, check_array, decode, encode
 from privot.federation.wire.signing import open_sealed, seal
 from privot.guarantee import Adjacency, Guarantee
-from privot.mechanisms import SketchDesign
-from privot.mechanisms.sketching.private_sketch import PrivateSketch, expected_sensitivity
+from privot.mechanisms.sketching.private_sketch import expected_sensitivity
 from privot.mechanisms.sketching.sketch_design import BLOCKS, LARGEST, MAX_CLASSES, PROPORTION, RADII, SHARES, WEIGHTS
 from privot.opening import read_bytes
 from privot.release import Release
-from privot.vault import Vault
 
 KIND = "sketch"
 _FACTS = {
@@ -91,6 +89,7 @@ class Sketch:
 
     Examples
     --------
+    >>> from privot import Vault, sketch
     >>> vault = Vault(np.eye(8), clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
     >>> made = sketch(vault, epsilon=1.0, delta=1e-5)
     >>> made.records, sorted(made.value)
@@ -208,91 +207,6 @@ class Sketch:
         if trusted is not None and sealed.signer not in trusted:
             raise DataError(f"{name!r} is signed by {sealed.signer[:16]}…, which is not among the trusted keys.")
         return cls.from_bytes(sealed.payload, sealed.signer)
-
-
-@declared(vault="privot.vault.vault:Vault", design="?privot.mechanisms.sketching.sketch_design:SketchDesign")
-def sketch(
-    vault: Vault,
-    *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    sigma: float | None = None,
-    design: SketchDesign | None = None,
-    prototypes: Any = None,
-    radius: float | None = None,
-    seed: int = 0,
-    purpose: str = "a sketch to be compared with others",
-    allow_unproven: bool = False,
-) -> Sketch:
-    """Release one private sketch of a vault's records, with noise for (ε, δ) or with a given σ.
-
-    Sketches of one design can be compared with `compare_sketches`, so all parties must use the same `design`, or the
-    same `prototypes`, `radius` and `seed`.
-
-    Parameters
-    ----------
-    vault
-        The records, (records, dim), with labels if the design has classes. Its ledger is charged before its records are
-        read.
-    epsilon, delta
-        The cost of the sketch; σ is calibrated to it. Give both, or `sigma`.
-    sigma
-        The standard deviation of the noise, in units of the weighted sums. `delta` may be given with it.
-    design
-        The public design that all parties share.
-    prototypes
-        Public rows (rows, dim) that a design is built around, if no `design` is given.
-    radius
-        The public scale of the records for a plain design (neither `design` nor `prototypes`); the vault's clip unless
-        given.
-    seed
-        Seed of the design's public random directions.
-    purpose
-        What the ledger records as the reason of the charge.
-    allow_unproven
-        Required where the vault draws noise from a source that is not proven (a seeded one, for tests).
-
-    Returns
-    -------
-    Sketch
-        Not yet signed: `Sketch.save` signs it.
-
-    Raises
-    ------
-    UsageError
-        If both or neither of (`epsilon`, `delta`) and `sigma` are given, or the records do not fit the design.
-    BudgetError
-        If the vault's budget does not cover the cost; nothing is released then.
-
-    Formal guarantees
-    -----------------
-      * one Gaussian mechanism: noise N(0, σ²) on the weighted sums of coordinates that the design bounds, with
-        sensitivity `design.sensitivity(adjacency)` per record, under the vault's adjacency and for its unit;
-      * the bound holds for every record, however large, in floating point too: no record is clipped before;
-      * the vault is charged first, so an interrupted release costs at most what one release costs.
-
-    Examples
-    --------
-    >>> vault = Vault(np.eye(8), clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
-    >>> sketch(vault, epsilon=1.0, delta=1e-5).guarantee.epsilon() <= 1.0
-    True
-    """
-    facts = vault.facts
-    if (sigma is None) == (epsilon is None or delta is None):
-        raise UsageError("A sketch needs epsilon and delta, or sigma, and not both.")
-    if design is None:
-        if prototypes is not None:
-            design = SketchDesign.around(prototypes, seed=seed)
-        else:
-            design = SketchDesign.plain(facts.dim, facts.clip if radius is None else radius, seed=seed)
-    bound = design.sensitivity(facts.adjacency)
-    if sigma is None:
-        assert epsilon is not None
-        assert delta is not None
-        # for what the vault protects: one record, or everything of one unit
-        sigma = calibrate(lambda s: facts.cost(Gaussian(s, bound, facts.adjacency)), epsilon=epsilon, delta=delta)
-    release = vault.release(PrivateSketch(design, sigma), purpose=purpose, delta=delta, allow_unproven=allow_unproven)
-    return sketch_of(release)
 
 
 def sketch_of(release: Release) -> Sketch:
