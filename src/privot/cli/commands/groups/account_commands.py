@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from privot.cli.parsing.options import AsJson, Chart, Delta, Neighbours
+from privot.cli.parsing.shared_options import command_with
 from privot.cli.plugged import ANY_OPTIONS
 from privot.cli.printing.printed_answer import number, print_epsilons, print_facts, print_json
 from privot.errors import UsageError
@@ -64,10 +66,7 @@ def claims() -> None:
     raise UsageError("privot account claims is privot study claims now, a command of privot-lab.")
 
 
-@app.command()
-def projection(
-    dim: Annotated[int, typer.Option(help="Number of columns of the projected rows.")],
-    slices: Annotated[int, typer.Option(help="Number of random directions per step.")],
+def planning(
     delta: Delta,
     adjacency: Neighbours,
     epsilon: Epsilon = None,
@@ -76,6 +75,22 @@ def projection(
     batch: Batch = None,
     epochs: Epochs = None,
     steps: Steps = None,
+    as_json: AsJson = False,
+) -> Callable[..., None]:
+    """What prints a plan of a training: it adds the budget, and how many steps on how many records."""
+    terms: dict[str, Any] = {"delta": delta, "adjacency": adjacency, "epsilon": epsilon, "sigma": sigma}
+    terms |= {"records": records, "batch": batch, "epochs": epochs, "steps": steps}
+    return lambda plan, *given, **more: _print(plan(*given, **more, **terms), as_json)
+
+
+training = command_with(app, planning)
+
+
+@training
+def projection(
+    show: Callable[..., None],
+    dim: Annotated[int, typer.Option(help="Number of columns of the projected rows.")],
+    slices: Annotated[int, typer.Option(help="Number of random directions per step.")],
     clip: Clip = 0.5,
     frame: Annotated[str, typer.Option(help="Directions: orthogonal or independent.")] = "orthogonal",
     bound: Annotated[
@@ -85,7 +100,6 @@ def projection(
             "the paper counts them, their failure charged once (unproven)."
         ),
     ] = "exact",
-    as_json: AsJson = False,
 ) -> None:
     """Plan noisy random projections of every record (DP-SWD).
 
@@ -94,43 +108,15 @@ def projection(
     """
     from privot.accounting import projection as plan
 
-    _print(
-        plan(
-            dim,
-            slices,
-            adjacency=adjacency,
-            delta=delta,
-            sigma=sigma,
-            epsilon=epsilon,
-            records=records,
-            batch=batch,
-            epochs=epochs,
-            steps=steps,
-            clip=clip,
-            frame=frame,  # type: ignore[arg-type]
-            bound=bound,  # type: ignore[arg-type]
-        ),
-        as_json,
-    )
+    show(plan, dim, slices, clip=clip, frame=frame, bound=bound)
 
 
-@app.command()
+@training
 def gradient(
-    delta: Delta,
-    adjacency: Neighbours,
-    clipping: Annotated[
-        str,
-        typer.Option(help=CLIPPING),
-    ],
+    show: Callable[..., None],
+    clipping: Annotated[str, typer.Option(help=CLIPPING)],
     rows: Rows = None,
-    epsilon: Epsilon = None,
-    sigma: Sigma = None,
-    records: Records = None,
-    batch: Batch = None,
-    epochs: Epochs = None,
-    steps: Steps = None,
     clip: Clip = 1.0,
-    as_json: AsJson = False,
 ) -> None:
     """Plan noisy clipped gradients (DP-Sinkhorn, DP-SGD).
 
@@ -142,22 +128,7 @@ def gradient(
     """
     from privot.accounting import gradient as plan
 
-    _print(
-        plan(
-            adjacency=adjacency,
-            delta=delta,
-            sigma=sigma,
-            epsilon=epsilon,
-            records=records,
-            batch=batch,
-            epochs=epochs,
-            steps=steps,
-            clip=clip,
-            clipping=clipping,  # type: ignore[arg-type]
-            rows=rows,
-        ),
-        as_json,
-    )
+    show(plan, clip=clip, clipping=clipping, rows=rows)
 
 
 @app.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,6 +12,7 @@ import typer
 
 from privot.cli.parsing import options as shared
 from privot.cli.parsing.options import AsJson, Epsilon, LedgerFile, Neighbours, NewRecords, OptionalDelta
+from privot.cli.parsing.shared_options import command_with
 from privot.cli.parsing.typed_values import read_numbers, read_pair
 from privot.cli.printing.printed_answer import number, print_facts, print_json, print_table
 
@@ -96,22 +96,7 @@ def asked_of_every(
     return Asked(options, level, out, as_json)
 
 
-def command(own: Callable[..., None]) -> None:
-    """Add the command `own`, whose first argument is what `asked_of_every` makes of the options of all."""
-    every = inspect.signature(asked_of_every, eval_str=True).parameters
-    others = list(inspect.signature(own, eval_str=True).parameters.values())[1:]
-    # as help lists them: what every release is asked first, then what is asked of this one
-    taken = [*list(every.values())[:4], *others, *list(every.values())[4:]]
-
-    def run(**given: Any) -> None:
-        asked = asked_of_every(**{name: given.pop(name) for name in every})
-        own(asked, **given)
-
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in taken]
-    )
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in taken}
-    app.command(own.__name__, help=own.__doc__)(run)
+command = command_with(app, asked_of_every)
 
 
 @command
