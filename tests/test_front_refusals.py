@@ -142,6 +142,20 @@ def test_each_part_of_a_design_is_refused_by_itself(name: str, wrong: Any) -> No
         replace(DESIGN, **{name: wrong})
 
 
+@pytest.mark.parametrize(
+    ("public", "more", "said"),
+    [
+        ([["a", "b"]] * 9, {}, "must be numbers"),
+        (np.eye(9), {"prototypes": "x"}, "prototypes must be a whole number"),
+        (np.eye(9), {"directions": 2.5}, "directions must be a whole number"),
+        (np.eye(9), {"principal": [1]}, "principal must be a whole number"),
+    ],
+)
+def test_public_rows_and_how_a_design_is_made_around_them_are_checked(public: Any, more: Any, said: str) -> None:
+    with pytest.raises(PrivotError, match=said):
+        SketchDesign.around(public, **more)
+
+
 @pytest.mark.parametrize("name", ["features", "common", "count_weight", "common_share", "sigma", "device"])
 @pytest.mark.parametrize("wrong", ["x", [1, 2], np.zeros((3, 2)), object()], ids=["text", "list", "array", "object"])
 def test_each_parameter_of_an_embedding_is_refused_by_itself(name: str, wrong: Any) -> None:

@@ -323,10 +323,7 @@ def test_what_many_parties_cannot_make_together_is_refused_before_anything_is_pa
     room = Room(tmp_path)
     vaults, books = real_vaults(tmp_path)
     rng = np.random.default_rng(0)
-    fixed = [
-        Vault(rng.uniform(size=(5, 2)), clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5), columns=("a", "b"))
-        for _ in range(3)
-    ]
+    fixed = [Vault(rng.uniform(size=(5, 2)), clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5)) for _ in range(3)]
     for held, mechanism, said in (
         (vaults, RandomProjection(slices=4, sigma=1.0), "not made of sums"),
         (fixed, Count(**COST), "under add-remove"),

@@ -18,6 +18,7 @@ from privot import Count, Histogram, Mean, Quantiles, Vault
 from privot.accounting import Gaussian
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
+from privot.kinds import Vectors
 from privot.mechanisms import Facts
 from privot.mechanisms.summaries.summary import Summary
 from privot.noise import SystemNoise
@@ -326,7 +327,7 @@ def test_sums_do_not_depend_on_the_order_or_the_number_of_chunks(monkeypatch: py
 
 
 def test_the_vault_charges_what_the_guarantee_says_and_refuses_what_does_not_fit() -> None:
-    stated = {"clip": 1.0, "adjacency": "add-remove", "columns": ["a", "b"]}
+    stated = {"clip": 1.0, "adjacency": "add-remove", "kind": Vectors(columns=("a", "b"))}
     vault = Vault(np.arange(50.0).reshape(25, 2), budget=(1.2, 1e-6), **stated)
     release = vault.release(Mean("b", range=(0, 50), **COST), purpose="mean of b")
     assert 0.999 <= release.guarantee.epsilon() <= 1.0

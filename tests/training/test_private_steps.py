@@ -11,6 +11,7 @@ import pytest
 from privot import Vault
 from privot.data import load
 from privot.errors import BudgetError, UsageError
+from privot.kinds import Vectors
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
@@ -74,7 +75,7 @@ def test_a_column_is_the_target_of_a_regression_and_the_module_does_not_see_it()
     g = np.random.default_rng(1)
     x = g.normal(size=(300, 3))
     x[:, 1] = 2.0 * x[:, 0] - x[:, 2]
-    held = vault(x, adjacency="replace-one", budget=(50.0, 1e-5), columns=["a", "price", "b"])
+    held = vault(x, adjacency="replace-one", budget=(50.0, 1e-5), kind=Vectors(columns=("a", "price", "b")))
     model = nn.Linear(2, 1, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     steps = make_private_with_epsilon(

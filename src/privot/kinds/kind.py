@@ -2,7 +2,7 @@
 
 A kind says everything that is public, once: whoever needs it asks the vault for its kind. What a record is read as
 follows from that record and from the kind alone, never from another record (docs/concepts/readers.md). What a job does
-for a kind is registered with that job, above the vault (`privot.synthesis.kinds`).
+for a kind is registered with that job, above the vault (`privot.synthesis.of_kind`).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Kind(ABC):
     def to_params(self) -> dict[str, Any]:
         """What the files of a job say of the kind, as plain JSON types: what sampling needs."""
 
-    def described(self, classes: int | None, clip: float, columns: Sequence[Any]) -> Kind:
+    def described(self, classes: int | None, clip: float) -> Kind:
         """The same kind with what was read or stated beside it."""
         return self
 

@@ -117,12 +117,12 @@ class Vectors(Kind):
             kind = replace(kind, classes=None)
         return Read(held.x, held.y, replace(kind, columns=kind.columns or held.columns or ()), held.units)
 
-    def described(self, classes: int | None, clip: float, columns: Sequence[Any]) -> Self:
-        """The same kind with the number of classes, the clip and the columns of what a vault holds."""
+    def described(self, classes: int | None, clip: float) -> Self:
+        """The same kind with the number of classes and the clip of what a vault holds."""
         if classes is not None and self.count not in (None, classes):
             raise UsageError(f"Labels of {classes} classes are not those of a kind with {self.count}: state them once.")
         named = self.classes if self.class_names is not None and classes is not None else classes
-        return replace(self, classes=named, clip=clip, columns=tuple(columns))
+        return replace(self, classes=named, clip=clip)
 
     def to_params(self) -> dict[str, Any]:
         """What the files of a job say of the kind."""

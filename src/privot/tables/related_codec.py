@@ -199,13 +199,6 @@ class RelatedCodec:
             raise DataError("This is not the codec of related tables.") from None
 
 
-def codec_from_dict(raw: Any) -> TableCodec | RelatedCodec:
-    """The codec of one table, or of related tables, that `to_dict` wrote."""
-    if isinstance(raw, Mapping) and raw.get("kind") == KIND:
-        return RelatedCodec.from_dict(raw)
-    return TableCodec.from_dict(raw)
-
-
 def _square(codec: TableCodec) -> float:
     return codec.bound(compact=True) ** 2 + (0 if codec.classes is None else (codec.classes - 1) ** 2)
 

@@ -17,12 +17,15 @@ import numpy as np
 
 from privot.accounting.events import Event
 from privot.common.arguments import check_delta, check_epsilon
-from privot.common.privacy_unit import RECORD, Unit
+from privot.common.privacy_unit import RECORD
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
 from privot.ledger.ledger_rows import BUDGET, CHARGE, RESERVE, Row, canonical, charge_body, charged, event_text, now
 from privot.ledger.refusal import refusal
 from privot.ledger.tally import Draws, MarkedCharges, Offer, budget_of, filter_of, offered
+from privot.mechanisms.mechanism import Facts
+from privot.vault.array_records import _Records
+from privot.vault.partitioned_records import PartitionedRecords
 from privot.vault.record_sources import RecordSource, record_source
 
 if TYPE_CHECKING:
@@ -92,10 +95,8 @@ class MemoryBudget:
         """32 bytes that follow from `salt` and from a secret of this budget, which goes with it."""
         return hmac.digest(self._secret, b"privot shared release" + salt, hashlib.sha256)
 
-    @property
-    def identity(self) -> None:
-        """No ledger, so no name of one."""
-        return None
+    path = identity = None
+    """No ledger, so no file and no name of one."""
 
     def _offered(self, event: Event, purpose: str, draws: Draws) -> Offer:
         if os.getpid() != self._process:
@@ -192,9 +193,11 @@ class LedgerBudget:
         """The file of the ledger."""
         return self._ledger.path
 
-    def content_name(self, exact: bytes, width: int, unit: Unit | None) -> str:
-        """The ledger's name for records with this `exact` digest, of numbers of `width` bytes; whose they are too."""
-        known = {"x": np.frombuffer(exact, dtype=f"<u{width}")}
+    def content_name(self, records: _Records | PartitionedRecords) -> str:
+        """The ledger's name for the very records that a vault holds, with their labels; whose they are too."""
+        unit = records.facts.unit
+        width = 1 if records.in_one_place or unit is not None else 8
+        known = {"x": np.frombuffer(records.exact_digest(self.row_key), dtype=f"<u{width}")}
         if unit is None:
             known["x"] = known["x"].reshape(-1, 32 // width)
         else:
@@ -246,6 +249,22 @@ class LedgerBudget:
 
     def _times(self, mark: str) -> int:
         return sum(entry.purpose.endswith(mark) for entry in self._ledger.entries(self._data))
+
+
+def opened_budget(
+    ledger: Ledger | None,
+    source: RecordSource,
+    terms: tuple[float, float] | None,
+    facts: Facts,
+    label: str,
+    new_records: bool,
+) -> MemoryBudget | LedgerBudget:
+    """The budget of the records of a vault with these `facts`: the ledger's, or one in memory."""
+    unit = None if facts.unit is None else facts.unit.name
+    if ledger is None:
+        assert terms is not None
+        return MemoryBudget(*terms, facts.adjacency, unit)
+    return LedgerBudget(ledger, source, terms, facts.adjacency, label, new_records, unit)
 
 
 def _once(mark: str) -> str:

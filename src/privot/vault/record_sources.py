@@ -78,10 +78,6 @@ class RecordSource(Sealed, ABC):
         """The same of whose each record is (`owned_digest`)."""
 
     @abstractmethod
-    def named_with_labels(self, row_key: bytes) -> NDArray[Any]:
-        """A digest of which rows there are with which labels."""
-
-    @abstractmethod
     def older_names(self) -> tuple[NDArray[np.uint8], ...] | None:
         """What a ledger made before sums of hashes may know the records by; None if that cannot be told."""
 
@@ -129,9 +125,6 @@ class RowSource(RecordSource):
         # without the label two people with equal rows could swap theirs, unseen by a ledger
         rows = self._rows if self._labels is None else np.column_stack([self._rows, self._labels])
         return owned_digest(owner_key, rows, self._whose("unit"))
-
-    def named_with_labels(self, row_key: bytes) -> NDArray[Any]:
-        return row_digests(self._rows, self._labels)
 
     def older_names(self) -> tuple[NDArray[np.uint8], ...]:
         return (row_digests(self._rows),)
@@ -182,10 +175,6 @@ class TablesSource(RowSource):
 
     def named_owners(self, owner_key: bytes) -> NDArray[np.uint64]:
         return self._tables.named_owners(owner_key)
-
-    def named_with_labels(self, row_key: bytes) -> NDArray[Any]:
-        # their labels are columns of their rows
-        return self.named(row_key)
 
     def older_names(self) -> tuple[NDArray[np.uint8], ...]:
         return ()
@@ -241,9 +230,6 @@ class PassedSource(RecordSource):
 
     def named_owners(self, owner_key: bytes) -> NDArray[np.uint64]:
         return self._source.named_owners(owner_key)
-
-    def named_with_labels(self, row_key: bytes) -> NDArray[Any]:
-        return self._source.named_by_class(row_key)
 
     def older_names(self) -> None:
         """None: they were known by a sorted list of hashes, which needs all rows in one place."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,18 +20,12 @@ from privot.common.privacy_unit import Unit
 from privot.errors import DataError, PrivotError, UsageError
 from privot.guarantee import Adjacency, Guarantee
 from privot.kinds import Kind
-from privot.mechanisms.mechanism import (
-    Facts,
-    Identified,
-    Mechanism,
-    PublicColumn,
-    refuse_unit,
-)
+from privot.mechanisms.mechanism import Facts, Identified, Mechanism, refuse_unit
 from privot.mechanisms.summaries.array_columns import checked_columns
 from privot.noise import NoiseSource, SystemNoise
 from privot.noise.kept_noise import KeptNoise
 from privot.release import Release, Value
-from privot.vault.budget import LedgerBudget, MemoryBudget, expect_ledger, owner_key
+from privot.vault.budget import LedgerBudget, expect_ledger, opened_budget, owner_key
 from privot.vault.partitioned_records import one_place
 from privot.vault.record_sources import record_source
 from privot.vault.release_steps import (
@@ -51,8 +45,6 @@ from privot.vault.vault_openers import VaultOpeners
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger
-
-__all__ = ["Stream", "Vault"]
 
 
 class Vault(VaultOpeners):
@@ -89,9 +81,6 @@ class Vault(VaultOpeners):
     new_records
         True states that these are new records, not the ones that the ledger guards with a value changed. The statement
         is written to the ledger.
-    columns
-        The names of the columns, in order, for mechanisms that read one column. They are public. A file with a header
-        or a schema names its own.
     units
         Whose record each is: texts or whole numbers, of shape (records,). Neighbours then differ in *everything that
         one unit has* and not in one record. Add-remove only.
@@ -101,7 +90,8 @@ class Vault(VaultOpeners):
         the record alone, and noise grows with it.
     kind
         What the records are and all that is public about them: `Images(…)` or `Vectors(…)` of `privot.kinds`, a
-        `Schema`, a codec. What it says (clip, classes, columns) is left out here. Unless given it is what was opened
+        `Schema`, a codec. What it says (clip, classes) is left out here. It names the columns for mechanisms that read
+        one, as `Vectors(columns=("age", "bmi"))` does. Unless given it is what was opened
         where `x` says it, and plain vectors for an array: of encoded rows of a table, give the codec.
 
     Raises
@@ -157,14 +147,13 @@ class Vault(VaultOpeners):
         noise: NoiseSource | None = None,
         label: str = "records",
         new_records: bool = False,
-        columns: Sequence[str | PublicColumn] = (),
         units: Any = None,
         unit: Unit | str | None = None,
         kind: Any = None,
     ) -> None:
         adjacency = Adjacency.parse(adjacency)
         source = record_source(x, y, units)
-        kind, clip, classes, columns = stated_kind(kind, source, clip, classes, columns)
+        kind, clip, classes = stated_kind(kind, source, clip, classes)
         unit, protected = source.protected(unit)
         check_clip(clip)
         terms, noise = checked_terms(ledger, budget), checked_noise(noise)
@@ -180,19 +169,13 @@ class Vault(VaultOpeners):
                 "public: give at least two."
             )
         public_count = count if adjacency is Adjacency.REPLACE_ONE else None
-        named, whole = checked_columns(columns, dim), source.whole_units
+        named, whole = checked_columns(kind.columns, dim), source.whole_units
         facts = Facts(dim, public_count, float(clip), adjacency, classes, named, protected, whole_units=whole)
         self.__facts, self.__label, self.__lock = facts, str(label), threading.Lock()
-        self.__kind: Kind = kind.described(classes, facts.clip, columns)
+        self.__kind: Kind = kind.described(classes, facts.clip)
         self.__records = source.records(facts, None if ledger is None else owner_key(ledger))
         self.__noise: NoiseSource = noise
-        self.__budget: MemoryBudget | LedgerBudget
-        if ledger is None:
-            assert terms is not None
-            self.__budget = MemoryBudget(*terms, adjacency, None if protected is None else protected.name)
-        else:
-            of_unit = None if protected is None else protected.name
-            self.__budget = LedgerBudget(ledger, source, terms, adjacency, self.__label, new_records, of_unit)
+        self.__budget = opened_budget(ledger, source, terms, facts, self.__label, new_records)
 
     @property
     def facts(self) -> Facts:
@@ -212,7 +195,7 @@ class Vault(VaultOpeners):
     @property
     def ledger_file(self) -> Path | None:
         """The file of the ledger that pays, beside which paid answers are kept until they are delivered."""
-        return self.__budget.path if isinstance(self.__budget, LedgerBudget) else None
+        return self.__budget.path
 
     @property
     def data_name(self) -> str:
@@ -224,10 +207,7 @@ class Vault(VaultOpeners):
 
         A keyed hash: it tells whether two vaults hold the same, to whoever has the ledger's key, and nothing else.
         """
-        budget, held = self.__paying(), (self if of is None else of).__records
-        unit = held.facts.unit
-        width = 1 if held.in_one_place or unit is not None else 8
-        return budget.content_name(held.exact_digest(budget.row_key), width, unit)
+        return self.__paying().content_name((self if of is None else of).__records)
 
     def __paying(self) -> LedgerBudget:
         if not isinstance(self.__budget, LedgerBudget):

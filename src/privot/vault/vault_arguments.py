@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from privot.common.arguments import check_delta, check_epsilon
@@ -23,9 +22,9 @@ def check_clip(clip: Any) -> None:
 
 
 def stated_kind(
-    kind: Any, source: RecordSource, clip: float | None, classes: int | None, columns: Sequence[Any]
-) -> tuple[Kind, Any, int | None, Sequence[Any]]:
-    """What the records are, with the clip, the number of classes and the columns: from the kind where it says them.
+    kind: Any, source: RecordSource, clip: float | None, classes: int | None
+) -> tuple[Kind, Any, int | None]:
+    """What the records are, with the clip and the number of classes: from the kind where it says them.
 
     The kind is the one that is stated, else what the source says of itself, else plain vectors.
     """
@@ -35,7 +34,7 @@ def stated_kind(
     if kind is not None and clip is not None and found.clip not in (None, clip):
         raise UsageError("The clip is said twice, and differently: leave it to the kind.")
     known = (found.count if source.labelled else None) if classes is None else classes
-    return found, found.clip if clip is None else clip, known, columns or found.columns
+    return found, found.clip if clip is None else clip, known
 
 
 def checked_budget(budget: Any) -> tuple[float, float]:

@@ -20,8 +20,6 @@ from privot.mechanisms.sketching.private_sketch import noise_deviation
 
 Array = NDArray[np.float64]
 
-DEFENCES = ("constant", "shared", "private")
-
 
 def distance(x: Array, y: Array) -> float:
     """W₂ of equally many points."""

@@ -18,7 +18,6 @@ GAMMA = "FedWad, γ read as it is"
 CLOSED = "FedWad, closed form"
 ETA = "TriangleWad, η read as it is"
 INVERTED = "TriangleWad, shared γ, inverted"
-MESSAGES = (GAMMA, CLOSED, ETA, INVERTED)
 
 
 def word_rates(

@@ -142,6 +142,7 @@ def _release(
 def _held(o: SummaryOptions, codec: TableCodec | None) -> dict[str, Any]:
     """What a vault of these records is made with."""
     from privot.errors import UsageError
+    from privot.kinds import Vectors
 
     held: dict[str, Any] = {"adjacency": o.adjacency, "label": ledgers.label_of(o.data)}
     if o.schema is not None:
@@ -160,8 +161,8 @@ def _held(o: SummaryOptions, codec: TableCodec | None) -> dict[str, Any]:
     if facts.count is not None and records.y is None:
         raise UsageError("--classes needs labels in the data.")
     # nothing is clipped by norm: a simple number clamps the values of its own column
-    held |= {"x": records.x, "y": records.y, "classes": facts.count, "clip": 1.0, **o.units.held(records)}
-    return held | {"columns": records.columns or ()}
+    kind = Vectors(facts.count, 1.0, columns=records.columns or ())
+    return held | {"x": records.x, "y": records.y, "kind": kind, **o.units.held(records)}
 
 
 def _source(o: SummaryOptions, codec: TableCodec | None) -> PartitionedSource | None:
