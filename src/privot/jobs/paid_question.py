@@ -204,7 +204,7 @@ def release_once(vault: Vault, mechanism: Identified, *, purpose: str, delta: fl
     ...         paid.before, len(book.entries())
     (False, 1)
     """
-    asked = vault.data_name, vault.facts.identity(), delta, mechanism.identity().hex()
+    asked = vault.data_name(), vault.facts.identity(), delta, mechanism.identity().hex()
     question = of_vault(vault, *asked)
     run = Run(question, lambda: vault, vault.charges, plan=Plan(purpose, delta))
     with delivering(question, lambda: run.release(lambda: mechanism)[0], spent=vault.charges, what="release") as paid:

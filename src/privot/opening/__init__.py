@@ -5,7 +5,7 @@ archives are in `privot.opening.archives`, Parquet in `privot.opening.parquet`; 
 The limits are listed in docs/reference/opening.md.
 """
 
-from privot.opening.json_toml import parse_json, read_json, read_text, read_toml
+from privot.opening.json_toml import parse_json, read_json, read_text
 from privot.opening.plain_files import read_bytes
 
 __all__ = [
@@ -13,5 +13,4 @@ __all__ = [
     "read_bytes",
     "read_json",
     "read_text",
-    "read_toml",
 ]

@@ -15,7 +15,8 @@ from typing import Any
 
 from privot.common.declared import declared
 from privot.errors import DataError, UsageError, brief
-from privot.opening import read_json, read_toml
+from privot.opening import read_json
+from privot.opening.json_toml import read_toml
 from privot.tables.columns import Column
 from privot.tables.constraints.checking import check_constraints, named_columns
 from privot.tables.constraints.differences import as_differences, differences_of, learned_column

@@ -197,7 +197,6 @@ class Vault(VaultOpeners):
         """The file of the ledger that pays, beside which paid answers are kept until they are delivered."""
         return self.__budget.path
 
-    @property
     def data_name(self) -> str:
         """The ledger's name for the data set: a keyed hash, the same however the records are cut."""
         return self.__paying().data

@@ -125,7 +125,8 @@ def _release(
         _check_budget(o, book, held)
         vault = ledgers.open_vault(book, terms=terms, new_records=o.new_records, where=o.data, **held)
         with release_once(vault, mechanism, purpose=purpose, delta=delta) as paid:
-            budget, spent = book.budget(vault.data_name), book.spent(vault.data_name)
+            name = vault.data_name()
+            budget, spent = book.budget(name), book.spent(name)
             assert budget is not None
             assert spent is not None
             made = SummaryAnswer(paid.value, codec, book.path, budget.epsilon, spent.epsilon(), paid.before)
