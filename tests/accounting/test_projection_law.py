@@ -85,6 +85,7 @@ def test_moments_of_the_law_are_never_below_the_exact_ones(dim: int, slices: int
         assert exact * (1 - 1e-9) <= ours <= exact * 1.01
 
 
+@pytest.mark.gate(5)
 @pytest.mark.parametrize(("dim", "slices", "orthogonal"), [*SMALL, *LARGE, (1, 4, False), (4, 8, True), (7, 1, False)])
 def test_a_law_is_a_law(dim: int, slices: int, orthogonal: bool) -> None:
     table = law(dim, slices, orthogonal)

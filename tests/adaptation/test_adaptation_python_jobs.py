@@ -119,6 +119,7 @@ def test_a_lost_release_is_paid_for_again_only_if_that_is_allowed(tmp_path: Path
     assert len(ledger.entries()) == 2
 
 
+@pytest.mark.gate(2)
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
@@ -184,6 +185,7 @@ print(json.dumps({"lost": lost}))
 """
 
 
+@pytest.mark.gate(1)
 @pytest.mark.kills
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 @pytest.mark.parametrize("method", CONFIGS)

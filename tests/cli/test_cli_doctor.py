@@ -95,6 +95,7 @@ def test_versions_are_the_same_everywhere() -> None:
     assert stated[1] == cited[1] == __version__
 
 
+@pytest.mark.gate(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "expected"),
@@ -109,6 +110,7 @@ def test_the_shell_completes_commands_and_options(words: str, expected: str) -> 
     assert any(line.endswith(expected) for line in done.stdout.split()), done.stdout + done.stderr
 
 
+@pytest.mark.gate(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_lines_of_the_documents_print_a_script(shell: str) -> None:

@@ -228,6 +228,7 @@ def test_an_interrupted_adaptation_is_resumed_without_repeating_options(tmp_path
     assert charges(tmp_path / "target.npz.ledger") == 1
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize(
     "words",
     [

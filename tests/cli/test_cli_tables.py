@@ -410,6 +410,7 @@ def damage(path: Path, part: bytes) -> None:
     path.write_bytes(bytes(whole))
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("how", ["cut", "changed"])
 def test_a_damaged_release_is_refused_and_not_paid_again(capsys: Any, place: Place, how: str) -> None:
     assert place.synth("out") == 0

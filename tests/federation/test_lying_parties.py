@@ -68,6 +68,7 @@ LIES = {
 }
 
 
+@pytest.mark.gate(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LIES)
 def test_a_false_design_affects_only_that_partys_distances(federation: Federation, name: str) -> None:

@@ -210,6 +210,7 @@ def test_a_wrong_ledger_or_port_is_one_sentence(tmp_path: Path, capsys: pytest.C
     assert "--port" in capsys.readouterr().err
 
 
+@pytest.mark.gate(1)
 @pytest.mark.slow
 @pytest.mark.kills
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -81,6 +81,7 @@ def vault(**given: Any) -> Vault:
     return Vault(x, y, classes=3, clip=8.0, **({"budget": TERMS, "adjacency": "add-remove"} | given))
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_both_releases_cost_what_was_asked_for(adjacency: str) -> None:
     held = vault(adjacency=adjacency)
@@ -102,6 +103,7 @@ def test_a_choice_and_labels_cost_what_was_asked_for_together() -> None:
     assert done.labeller_ is not None
 
 
+@pytest.mark.gate(2)
 @pytest.mark.parametrize("best", [0, 1, 2])
 def test_the_factor_with_the_most_hits_is_taken_and_saved(
     best: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -282,6 +284,7 @@ def test_both_classifiers_know_the_classes_after_training_on_samples() -> None:
     assert torch.allclose(found / found.std(), wanted / wanted.std(), atol=0.02)
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("shape", [(8, 8, 3), (3, 8, 8)])
 def test_pixels_of_colour_images_are_read_in_their_order(shape: tuple[int, ...]) -> None:
     """Classes that differ by colour alone."""
@@ -362,6 +365,7 @@ def test_only_warped_images_with_classes_have_a_choice() -> None:
         small(shape=(3, 3), features=Fourier(9, 60, [2.0], 1)).design(tiny.facts)
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize(
     ("charges", "place"),
     [
@@ -474,6 +478,7 @@ def test_a_choice_that_was_lost_swapped_or_never_paid_for_is_not_believed(tmp_pa
         resume()
 
 
+@pytest.mark.full("audit of a folder with two releases: test_labelling.py")
 def test_a_folder_with_a_choice_is_audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from privot.audit.targets import synth_folder
     from privot.audit.targets.synth_folder import audit_folder

@@ -123,6 +123,7 @@ def test_the_rules_want_one_where_noise_is_weak_and_labels_are_tuned() -> None:
     assert not wants_common_mean(replace(wanted, classes=1000, records=MAX_RECORDS + 1, sigma=3.0))
 
 
+@pytest.mark.gate(5)
 @pytest.mark.parametrize(
     ("given", "options", "common"),
     [

@@ -131,6 +131,7 @@ def test_what_runs_after_a_resume_is_what_was_decided_before(small: Any, tmp_pat
     assert len(done.losses_) == 60
 
 
+@pytest.mark.gate(2)
 @pytest.mark.parametrize("damage", ["cut", "flip", "text", "other", "release"])
 def test_a_corrupt_checkpoint_is_refused(vault: Vault, small: Any, tmp_path: Path, damage: str) -> None:
     plan = rules(20)

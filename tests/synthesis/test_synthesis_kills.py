@@ -14,6 +14,7 @@ MOMENTS = int(os.environ.get("PRIVOT_SYNTH_KILLS", "2"))
 """How many jobs are killed; ten for the evidence."""
 
 
+@pytest.mark.full("kills of a stream at random moments: test_paid_jobs.py kills one at a chosen moment")
 @pytest.mark.kills
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 def test_killed_streams_charge_all_their_blocks_and_never_more(tmp_path: Path) -> None:

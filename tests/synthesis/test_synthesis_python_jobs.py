@@ -168,6 +168,7 @@ print(json.dumps({"lost": lost}))
 """
 
 
+@pytest.mark.gate(1)
 @pytest.mark.kills
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 @pytest.mark.parametrize("method", ["embedding", "sinkhorn"])

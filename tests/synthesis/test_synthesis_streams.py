@@ -212,6 +212,7 @@ def test_classes_are_learned_where_they_are(method: str, options: dict[str, Any]
         assert np.abs(sampled[labels == c].mean(0) - (0.25 + 0.5 * c)).max() < 0.12, c
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("method", ["sinkhorn", "sliced", "sinkhorn-parameters"])
 def test_a_kill_loses_one_block_and_the_job_ends_with_the_charges_it_was_designed_for(
     method: str, tmp_path: Path

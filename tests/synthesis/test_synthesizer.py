@@ -133,6 +133,7 @@ def test_values_outside_the_stated_range_cannot_push_samples_out(small: Any) -> 
     assert made.max() <= 5.0
 
 
+@pytest.mark.gate(3)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -176,6 +177,7 @@ def test_a_generator_that_cannot_be_trained_costs_nothing(
     small(epsilon=9.9).fit(vault)
 
 
+@pytest.mark.gate(2)
 @pytest.mark.parametrize(("steps", "batch", "rate"), [(0, 16, 1e-2), (60, 0, 1e-2), (60, 16, 0.0), (60, 16, np.nan)])
 def test_a_training_that_cannot_be_costs_nothing(vault: Vault, small: Any, steps: int, batch: int, rate: float) -> None:
     with pytest.raises(UsageError, match="training needs"):

@@ -44,6 +44,7 @@ def by_quadrature(mu, q, d):
         return float(mpmath.quad(density, edges, maxdegree=4) ** (1 / mu))
 
 
+@pytest.mark.gate(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("mu", "q", "d"), [(2, 0.1, 1.0), (8, 0.3, 2.0)])
 def test_a_sampled_step_is_that_of_quadrature(mu, q, d):

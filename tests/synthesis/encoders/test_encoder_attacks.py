@@ -151,6 +151,7 @@ EXTREME: dict[str, Callable[[Tensor], Any]] = {
 }
 
 
+@pytest.mark.gate(3)
 @pytest.mark.parametrize("name", EXTREME)
 def test_features_are_bounded_and_of_one_row_whatever_the_numbers(name: str, tmp_path: Path) -> None:
     features = made(EXTREME[name], tmp_path)

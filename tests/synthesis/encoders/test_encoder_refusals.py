@@ -53,6 +53,7 @@ def test_encoders_that_look_beyond_one_image_are_refused(module: nn.Module, tmp_
     refused(saved(module, tmp_path))
 
 
+@pytest.mark.gate(2)
 @pytest.mark.parametrize("module", [Counting(), Copying(), Running(), Neighbours(), Chance()], ids=named)
 def test_state_that_export_has_made_explicit_is_refused(module: nn.Module, tmp_path: Path) -> None:
     # the writing has become an output of the program: every operator of it is pure
