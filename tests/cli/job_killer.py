@@ -55,8 +55,8 @@ CHARGES = {"synth sinkhorn": 2, "demo": 4}
 """In all; one where a job is not named."""
 LEFT = {"adapt": ("model.safetensors",), "demo": ("table/synthetic.csv", "digits/synthetic.npz")}
 """Where the value is, beside a report; `synthetic.*` where a job is not named."""
-ROW = {"synth sinkhorn": 3}
-"""Which row of a ledger is the first charge: two where a job is not named, for the budget is the first."""
+ROW = {"synth sinkhorn": 3, "demo": 4}
+"""Which row of its ledgers is the first charge: two where a job is not named, for a budget comes before it."""
 CALL = {("synth table", "before the noise"): 2}
 """Which call is struck where it is not the first one: the design of a table tries its mechanism on nobody's records."""
 MOMENTS = {
