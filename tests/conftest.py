@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,12 @@ def _short_tables(request: pytest.FixtureRequest) -> Iterator[None]:
         if WHOLE_JOBS & set(request.path.parts) and request.path.name not in OWN_TABLES:
             patch.setattr("privot.guarantee.TABLE_DELTAS", (1e-10, 1e-6, 1e-3, 0.5))
         yield
+
+
+@pytest.fixture
+def short_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Classifiers are trained for two epochs: for tests of what is done with them, and not of what they learn."""
+    from privot.evaluation.classifiers import CLASSIFIERS
+
+    for name, recipe in CLASSIFIERS.items():
+        monkeypatch.setitem(CLASSIFIERS, name, replace(recipe, epochs=2))

@@ -63,6 +63,7 @@ def test_synth_refuses_a_folder_of_images_without_class_names_and_shape(
     assert [p.name for p in zoo.iterdir()] == ["zoo"]
 
 
+@pytest.mark.usefixtures("short_trainings")
 def test_synth_keeps_class_names_and_the_number_of_an_empty_class(capsys: Any, zoo: Path) -> None:
     shutil.copytree("zoo", "less")
     shutil.rmtree("less/a_rare")
@@ -154,6 +155,7 @@ def test_a_party_reads_its_folder_by_the_class_names_and_shape_of_its_policy(zoo
         desk.close()
 
 
+@pytest.mark.usefixtures("short_trainings")
 def test_samples_are_written_as_png_files_by_class_name_and_evaluated(capsys: Any, zoo: Path) -> None:
     assert run(["synth", "zoo", *TERMS, *QUICK, *NAMES, *SHAPE, "--out", "out"]) == 0
     for out in ("pictures", "same.npz"):

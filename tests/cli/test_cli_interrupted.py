@@ -125,7 +125,7 @@ def test_a_synthesis_interrupted_before_it_paid_says_so(data: Path, tmp_path: Pa
         "v.Vault.release_once = early\n"
         "cli.main()"
     )
-    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=20", "--samples", "50"]
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=6", "--samples", "50"]
     found = warm.run(["-c", code, *words, "--json", "--out", str(out)])
     assert (found.returncode, found.stdout) == (130, "")
     assert "nothing was paid" in found.stderr
@@ -145,7 +145,7 @@ def test_an_interrupt_between_charge_and_release_waits_for_the_release(data: Pat
         "l.Ledger.charge = struck\n"
         "cli.main()"
     )
-    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=20", "--samples", "50"]
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=6", "--samples", "50"]
     found = warm.run(["-c", code, *words, "--out", str(out)])
     assert found.returncode == 130, found.stderr
     assert (out / "release.npz").exists()
@@ -170,7 +170,7 @@ def test_a_second_interrupt_between_charge_and_release_says_what_is_kept_or_spen
         "l.Ledger.charge = struck\n"
         "cli.main()"
     )
-    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=20", "--samples", "50"]
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=6", "--samples", "50"]
     found = warm.run(["-c", code, *words, "--out", str(out)])
     assert found.returncode == 130, found.stderr
     if kept:
@@ -247,14 +247,14 @@ def test_an_interrupted_command_that_pays_nothing_says_so(words: str) -> None:
 
 def test_a_resumed_job_interrupted_while_it_starts_says_what_it_paid(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=20", "--samples", "50"]
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=6", "--samples", "50"]
     assert run([*words, "--out", str(out)]) == 0
     struck = "import privot.cli as cli\ndef strike(*_, **__): raise KeyboardInterrupt\n{place} = strike\ncli.main()"
     # while modules are imported, while arguments are read, while the job is looked at
     for place in ("cli.run", "cli._command", "import privot.jobs.job as j; j.Job.check_same"):
         found = warm.run(["-c", struck.format(place=place), "synth", "--resume", "--out", str(out)])
         assert found.returncode == 130, found.stderr
-        assert "charged once; the release is saved, trained up to step 20." in found.stderr
+        assert "charged once; the release is saved, trained up to step 6." in found.stderr
         assert again(found.stderr) == ["synth", "--resume", "--out", str(out)]
     # what the ledger says is not known without it
     (tmp_path / "data.npz.ledger").rename(tmp_path / "moved.ledger")
@@ -306,7 +306,7 @@ def test_a_failure_after_the_charge_says_what_was_paid_and_how_to_go_on(
     data: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=20", "--samples", "50"]
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=6", "--samples", "50"]
     going = f"charged once to {data}.ledger, and what is kept of it goes on with: privot synth --resume --out {out}"
 
     def full(*_: Any, **__: Any) -> None:
@@ -358,7 +358,7 @@ def test_a_job_file_with_a_command_that_no_job_keeps_is_refused(data: Path, tmp_
 
 def test_options_typed_beside_resume_must_equal_those_of_the_job(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=20", "--samples", "50"]
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=6", "--samples", "50"]
     assert run([*words, "--out", str(out)]) == 0
     assert run(["synth", "--resume", "--out", str(out), "--epsilon", "6"]) == 2
     assert run(["synth", "--resume", f"--out={out}", "--samples", "70"]) == 0
@@ -368,7 +368,7 @@ def test_options_typed_beside_resume_must_equal_those_of_the_job(data: Path, tmp
 
 def test_resuming_with_out_alone_says_what_was_recalled(data: Path, tmp_path: Path, capsys: Any) -> None:
     out = tmp_path / "out"
-    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=20", "--samples", "50"]
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--set", "steps=6", "--samples", "50"]
     assert run([*words, "--out", str(out)]) == 0
     capsys.readouterr()
     assert run(["synth", "--resume", "--out", str(out)]) == 0

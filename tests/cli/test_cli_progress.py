@@ -123,6 +123,7 @@ def heard(words: list[str], monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, 
     return found
 
 
+@pytest.mark.usefixtures("short_trainings")
 def test_table_synthesis_evaluation_and_sampling_tell_of_their_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

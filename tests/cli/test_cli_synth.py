@@ -22,7 +22,7 @@ from privot.ledger import Ledger
 pytestmark = pytest.mark.slow
 
 TERMS = "--epsilon 5 --delta 1e-5 --adjacency add-remove".split()
-QUICK = "--set steps=20 --samples 60 --seed 1 --device cpu".split()
+QUICK = "--set steps=6 --samples 60 --seed 1 --device cpu".split()
 
 
 @pytest.fixture
@@ -108,6 +108,7 @@ def test_synth_writes_its_folder_and_answers_with_a_guarantee(capsys: Any, data:
     assert text.count("synthesis by embedding") == 1
 
 
+@pytest.mark.usefixtures("short_trainings")
 def test_images_get_a_grid_and_an_evaluation(capsys: Any, tmp_path: Path) -> None:
     from privot.data import load
 
@@ -272,7 +273,7 @@ def test_resuming_with_other_terms_is_refused(capsys: Any, data: str, tmp_path: 
     assert "epsilon" in sentence(capsys)
     assert synth(data, tmp_path / "out", "--resume", "--adjacency", "replace-one") == 2
     assert "adjacency" in sentence(capsys)
-    assert synth(data, tmp_path / "out", "--resume", "--set", "steps=21") == 2
+    assert synth(data, tmp_path / "out", "--resume", "--set", "steps=7") == 2
     assert "steps" in sentence(capsys)
     assert synth(data, tmp_path / "out", "--resume", "--classes", "3") == 2
     assert "classes" in sentence(capsys)

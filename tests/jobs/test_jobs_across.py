@@ -35,7 +35,7 @@ BOOK = "book.ledger"
 COMMANDS = {
     "table": "synth table.csv --schema table.json --epsilon 2 --delta 1e-5 --adjacency add-remove --samples 20",
     "embedding": (
-        "synth points.npz --classes 2 --range 0,1 --set steps=40 --epsilon 2 --delta 1e-5 --adjacency add-remove "
+        "synth points.npz --classes 2 --range 0,1 --set steps=6 --epsilon 2 --delta 1e-5 --adjacency add-remove "
         "--samples 20"
     ),
     "adapt": "adapt source.npz target.npz --range 0,1 --set fit=3 --set finish=10 --epsilon 2 --delta 1e-5",

@@ -17,7 +17,7 @@ from synthesis_samples import BARS, bars
 from privot.accounting import account
 from privot.accounting.events import Composed, leaves, repeated
 from privot.errors import BudgetError, DataError, UsageError
-from privot.evaluation.classifiers import CLASSIFIERS, fitted
+from privot.evaluation.classifiers import fitted
 from privot.guarantee import Adjacency
 from privot.jobs.job import Job
 from privot.jobs.run import Run
@@ -56,10 +56,9 @@ LEARNING = {
 
 
 @pytest.fixture(autouse=True)
-def _short_trainings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_trainings(request: pytest.FixtureRequest) -> None:
     if request.node.originalname not in LEARNING:
-        for name, recipe in CLASSIFIERS.items():
-            monkeypatch.setitem(CLASSIFIERS, name, replace(recipe, epochs=2))
+        request.getfixturevalue("short_trainings")
 
 
 def rules(*, warp: float = 0.05, kind: str = "mapped", **options: Any) -> Rules:
