@@ -1,11 +1,12 @@
 """Runs cases, each in a forked process and a folder of its own, with limits on time and memory; no case sees another.
 
-The parent imports privot once, so that a case costs milliseconds. What a case opens for writing outside its folder is
-seen by an audit hook.
+The parent imports privot once, so that a case costs milliseconds. What a case would write outside its folder is
+noted by an audit hook, and refused.
 """
 
 from __future__ import annotations
 
+import errno
 import faulthandler
 import os
 import resource
@@ -186,7 +187,7 @@ def _called(case: Case) -> int:
 
 
 def _watch(folder: Path) -> Callable[[str, tuple[Any, ...]], None]:
-    """Notes what is opened for writing, made, renamed or removed outside `folder`."""
+    """Notes what is opened for writing, made, renamed or removed outside `folder`, and keeps it from happening."""
     root = str(folder.resolve())
     cache = os.environ.get("MPLCONFIGDIR", root)
     note = os.open("written", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -216,6 +217,8 @@ def _watch(folder: Path) -> Callable[[str, tuple[Any, ...]], None]:
             # nothing can be made in the system's own folders
             if not f"{real}/".startswith((root, cache, "/dev/null", "/dev/full", "/proc/", "/sys/")):
                 os.write(note, f"{event} {real!r}\n".encode())
+                # a case may run as an administrator, to whom nothing else says no
+                raise PermissionError(errno.EACCES, "the fuzzer keeps cases in their folder", real)
 
     return hook
 

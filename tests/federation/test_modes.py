@@ -91,6 +91,23 @@ def test_enrol_and_setup_leave_no_private_file_readable(
     check_closed(tmp_path / "north", tmp_path / "hub")
 
 
+@pytest.mark.parametrize("words", [["enrol", "shared"], ["setup", "shared", "--host", "127.0.0.1"]])
+def test_keys_are_not_made_in_a_folder_of_others_which_keeps_its_mode(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o755)
+    (shared / "notes.txt").touch()
+    assert run(["federate", *words]) == 2
+    assert "is open to others" in capsys.readouterr().err
+    assert (mode(shared), [path.name for path in shared.iterdir()]) == (0o755, ["notes.txt"])
+    # one's own, or an empty one, is taken
+    shared.chmod(0o700)
+    assert run(["federate", *words]) == 0
+
+
 def test_a_ledger_and_a_sketch_with_its_key_leave_no_private_file_readable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:

@@ -55,7 +55,7 @@ def make_party(folder: Path, name: str) -> str:
     """Make both keys of a party and a policy that allows nothing yet; returns the public signing key."""
     if not name.isprintable() or not name.strip():
         raise UsageError("The name of a party must be printable, on one line, and not empty.")
-    private_folder(folder)
+    _own(folder)
     signer = public_name(make_key(folder / SIGNING))
     key = ec.generate_private_key(ec.SECP384R1())
     write_key(folder / NODE, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
@@ -77,7 +77,7 @@ def make_coordinator(folder: Path, hosts: Sequence[str]) -> str:
     if not hosts:
         raise UsageError("A certificate needs at least one host name or address.")
     alternatives = [_alternative(host) for host in hosts]
-    private_folder(folder)
+    _own(folder)
     signer = public_name(make_key(folder / SIGNING))
     authority, key = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
     issuer = _name("privot federation")
@@ -101,6 +101,15 @@ def make_coordinator(folder: Path, hosts: Sequence[str]) -> str:
     write_key(folder / f"{CERTIFICATE}.key", key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     write_key(folder / SECRET, os.urandom(32).hex().encode())
     return signer
+
+
+def _own(folder: Path) -> None:
+    """Make a folder that nobody else may enter; one that others use is not closed to them."""
+    if folder.is_dir() and folder.stat().st_mode & 0o077 and any(folder.iterdir()):
+        raise UsageError(
+            f"{folder} holds files and is open to others: choose a new one for the keys, or close it first (chmod 700)."
+        )
+    private_folder(folder)
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
