@@ -26,11 +26,15 @@ def write_request(
     """Start the job in `out` and write what it asks to `path`."""
     from privot.adaptation.adaptation_request import AdaptationRequest
     from privot.common.files import is_taken, write_whole
-    from privot.errors import UsageError
+    from privot.errors import DataError, UsageError
     from privot.jobs.job import Job, prepared
 
     design = planned.design(_public_facts(planned.public[0], records), by_request=True)
-    request = AdaptationRequest.of(design)
+    try:
+        request = AdaptationRequest.of(design)
+    except DataError as error:
+        # what a stranger's file may not hold was typed here
+        raise UsageError(str(error)) from None
     request.cost()
     # the holder of the target pays for the answer: what could not be trained on it is not asked for
     planned.adapter.rehearse(design, planned.public)
