@@ -25,9 +25,9 @@ from privot.federation.secure_sum.rounds import ANSWER, OFFER, Attempt, Question
 from privot.federation.wire.messages import decode_any, encode
 from privot.federation.wire.signing import open_sealed, public_name, seal
 from privot.noise import SystemNoise
-from privot.noise.adding import add_steps
+from privot.noise.adding import add_steps, grid_of
 from privot.noise.noisy_counts import add_noise_to_counts, counting_grid
-from privot.noise.shared_noise import MOST_PARTIES, SharedNoise, check_shares, share_sigma
+from privot.noise.shared_noise import LEAST_STEPS, MOST_PARTIES, MOST_STEPS, SharedNoise, check_shares, share_sigma
 
 ASKED = Question(0, "ab" * 32, 5)
 COMMITTED = "ef" * 32
@@ -129,8 +129,12 @@ def test_the_parties_outside_a_collusion_add_the_stated_noise_and_not_two_thirds
 
 
 def test_the_share_of_the_smallest_noise_is_within_the_proof() -> None:
-    for sigma in (2.0**-10, 1.0, 2.0**20, 2.0**40):
-        assert share_sigma(sigma, MOST_PARTIES, 1) / counting_grid(sigma) >= 2.0**15
+    for sigma in (2.0**-10, 1.0, 1.999, 2.0**20, 2.0**40):
+        for grid in (counting_grid(sigma), grid_of(sigma)):
+            assert share_sigma(sigma, MOST_PARTIES, 1) / grid >= 2.0**15
+            assert LEAST_STEPS <= sigma / grid < MOST_STEPS
+    # the total of what is cut and of all noise, which ends at 15 deviations, stays below 2⁶³
+    assert 2**62 + MOST_PARTIES * 15 * MOST_STEPS < 2**63
 
 
 def test_the_shares_outside_a_collusion_add_up_to_sigma_and_rounding_takes_nothing() -> None:
@@ -155,19 +159,20 @@ def test_a_memory_serves_one_release_one_question_a_round_and_one_set_of_commitm
     memory = RoundMemory(tmp_path / "a", JOB)
     for _ in range(2):
         memory.bind("release")
-        memory.answer(0, "question")
+        memory.answer(0, "question", b"numbers")
         memory.hold({"a": "1", "b": "2"})
         memory.close()
         # another process
         memory = RoundMemory(tmp_path / "a", JOB)
     for other, said in (
         (lambda: memory.bind("another"), "another release"),
-        (lambda: memory.answer(0, "another"), "another question"),
+        (lambda: memory.answer(0, "another", b"numbers"), "another question"),
+        (lambda: memory.answer(0, "question", b"others"), "sums that came out otherwise"),
         (lambda: memory.hold({"a": "1", "b": "3"}), "other noise"),
     ):
         with pytest.raises(DataError, match=said):
             other()
-    memory.answer(1, "another")
+    memory.answer(1, "another", b"numbers")
     memory.close()
     with pytest.raises(DataError, match="in another job"):
         RoundMemory(tmp_path / "a", "ef" * 32).bind("release")
@@ -176,10 +181,10 @@ def test_a_memory_serves_one_release_one_question_a_round_and_one_set_of_commitm
 def test_a_closed_memory_answers_nothing(tmp_path: Path) -> None:
     # the folder may be another process's by then
     memory = RoundMemory(tmp_path / "a", JOB)
-    memory.answer(0, "question")
+    memory.answer(0, "question", b"numbers")
     memory.close()
     with pytest.raises(UsageError, match="closed"):
-        memory.answer(0, "question")
+        memory.answer(0, "question", b"numbers")
     assert not list((tmp_path / "a").glob("round-1*"))
 
 
@@ -187,21 +192,21 @@ def test_what_a_killed_process_left_is_on_disk_before_it_is_relied_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = RoundMemory(tmp_path / "a", JOB)
-    memory.answer(0, "question")
+    memory.answer(0, "question", b"numbers")
     memory.close()
     synced: list[Path] = []
     monkeypatch.setattr(round_memory, "sync", synced.append)
     # a process that was killed after it gave the files their names, and before those were on disk
     memory = RoundMemory(tmp_path / "a", JOB)
     assert synced == [tmp_path / "a"]
-    memory.answer(0, "question")
+    memory.answer(0, "question", b"numbers")
     memory.close()
     assert synced == [tmp_path / "a"] * 2
 
 
 def test_a_lost_salt_ends_the_job(tmp_path: Path) -> None:
     memory = RoundMemory(tmp_path / "a", JOB)
-    memory.answer(0, "question")
+    memory.answer(0, "question", b"numbers")
     memory.close()
     (tmp_path / "a" / "salt").write_bytes(b"short")
     with pytest.raises(DataError, match="damaged"):
@@ -215,7 +220,7 @@ def test_files_of_a_party_are_readable_by_their_owner_only(tmp_path: Path) -> No
     # also in a folder that was made by somebody less careful
     (tmp_path / "a").mkdir(mode=0o755)
     memory = RoundMemory(tmp_path / "a", JOB)
-    memory.answer(0, "question")
+    memory.answer(0, "question", b"numbers")
     assert (tmp_path / "a").stat().st_mode & 0o077 == 0
     assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "a").iterdir())
 
@@ -476,7 +481,9 @@ def test_a_release_that_is_no_sum_of_whole_numbers_cannot_be_shared() -> None:
     for draw in (
         lambda: noise.normal(3, 1.0),
         lambda: noise.poisson_sample(10, 0.5),
-        lambda: noise.total(np.zeros(3, dtype=np.int64), 1.0, 2.0**-40, add_steps),
+        # on grids for which the law of the sum is not shown
+        lambda: noise.total(np.zeros(3, dtype=np.int64), 1.0, 2.0**-19, add_steps),
+        lambda: noise.total(np.zeros(3, dtype=np.int64), 1.0, 2.0**-41, add_steps),
     ):
-        with pytest.raises(UsageError, match="not a sum of whole numbers"):
+        with pytest.raises(UsageError, match="meets more than sums"):
             draw()

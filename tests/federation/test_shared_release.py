@@ -23,6 +23,7 @@ from privot.federation.secure_sum.rounds import TOTAL, Question
 from privot.federation.wire.messages import decode_any, encode
 from privot.federation.wire.signing import open_sealed, seal
 from privot.mechanisms import Count, Histogram, Mean, Quantiles, RandomProjection
+from privot.mechanisms.summaries.mean import ClampedSum
 from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.mechanisms.table_counts.cell_counts import CellCounts
 from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
@@ -317,6 +318,34 @@ def test_a_coordinator_that_shows_parties_different_totals_is_found_out(tmp_path
 
     with pytest.raises(PrivotError, match=r"another question|another party failed"):
         together(room, [table_vault(own) for own in evenly(people(60), 3)], Count(**COST), Lying, allow_unproven=True)
+
+
+def test_sums_that_come_out_otherwise_are_no_repeat_of_the_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the same records on a computer that rounds otherwise today: her noise would be another, beside that of all others
+    room = Room(tmp_path)
+    together(room, real_vaults(tmp_path)[0], Mean("age", **COST))
+    plain = ClampedSum.add
+
+    def add(self: ClampedSum, totals: Any, *block: Any) -> None:
+        plain(self, totals, *block)
+        if threading.current_thread().name == "party 1":
+            totals[0][1] += 1
+
+    made: list[int] = []
+
+    class Watching(LocalSums):
+        def total(self, question: Question, answer: bytes) -> bytes:
+            message = super().total(question, answer)
+            made.append(question.number)
+            return message
+
+    monkeypatch.setattr(ClampedSum, "add", add)
+    with pytest.raises(PrivotError, match=r"sums that came out otherwise|another party failed"):
+        together(room, real_vaults(tmp_path)[0], Mean("age", **COST), Watching)
+    # not even the first sum was made, which would show the noise of the others again
+    assert not made
 
 
 def test_what_many_parties_cannot_make_together_is_refused_before_anything_is_paid(tmp_path: Path) -> None:

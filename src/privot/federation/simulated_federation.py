@@ -60,8 +60,10 @@ class Federation:
     once, before anything is sent. Whoever has records with several parties is protected with each of them, not over all
     of them together. In one process all of that is a simulation, which the guarantee says.
 
-    Only releases that are sums of whole numbers can be made together: tables, related tables, counts, means, histograms
-    and quantiles; others are refused before anything is paid.
+    Only releases whose noise meets sums can be made together: tables, related tables, embeddings, sketches, counts,
+    means, histograms and quantiles; others are refused before anything is paid. Sums of floats (embeddings, sketches)
+    are those of one vault but for half a step of σ·2⁻⁴⁰ per party, and cut at 2²¹·σ/m by each; others are the same to
+    the bit.
 
     References
     ----------
@@ -177,8 +179,8 @@ class Federation:
     def stream(self, *given: object, **more: object) -> NoReturn:
         """Refused: many parties make one release together, and no stream of them."""
         raise UsageError(
-            "Many parties cannot train together, nor make several releases for one charge: release a table, counts or "
-            "a mean."
+            "Many parties cannot train together, nor make several releases for one charge: release a table, an "
+            "embedding, a sketch, counts or a mean."
         )
 
     reserve = stream

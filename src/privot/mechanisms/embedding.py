@@ -214,7 +214,7 @@ class MeanEmbedding(Once):
     @property
     def needs(self) -> Needs:
         """The columns that the map was made for, and labels if sums are per class."""
-        return Needs(dim=self.features.dim, labels=self.labels, tensors=True, sums_only=True)
+        return Needs(dim=self.features.dim, labels=self.labels, tensors=True, sums_only=True, shareable=True)
 
     @property
     def standing(self) -> Standing:

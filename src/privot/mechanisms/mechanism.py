@@ -162,8 +162,8 @@ class Needs:
     """Whether it computes with PyTorch, which has to be there before anything is paid."""
     sums_only: bool = False
     """Whether it asks records for nothing but sums (`Records.sums`), so that partitioned records will do."""
-    whole_sums: bool = False
-    """Whether its noise meets nothing but such sums, of whole numbers, so that many parties can make it together."""
+    shareable: bool = False
+    """Whether its noise meets nothing but such sums, so that many parties can make it together."""
 
     def check(self, facts: Facts) -> None:
         """Refuse records the mechanism cannot work with, by what is public about them."""

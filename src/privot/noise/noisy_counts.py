@@ -35,8 +35,9 @@ from numpy.typing import NDArray
 from privot.errors import UsageError
 from privot.noise.adding import add_steps
 from privot.noise.noise_source import NoiseSource
-from privot.noise.shared_noise import COUNT_BITS
 
+COUNT_BITS = 20
+"""The grid is σ·2⁻²⁰ or a little finer, and at most 1."""
 MIN_SIGMA = 2.0**-10
 MAX_SIGMA = 2.0**40
 """From 2⁴⁹ on noise would skip whole numbers and so show a count's last bits; from 2⁵⁹ on it would not fit int64."""

@@ -1,14 +1,14 @@
 """Noise that many parties add together, each its own share, so that only the noisy sum over all of them is seen.
 
-m parties hold disjoint records, and a mechanism asks for a sum of whole numbers over all of them plus N(0, σ²). Party p
-adds a share of the noise to its own sum and hands over the result through a secure sum, which shows the total and
-nothing else (`privot.federation.secure_sum`). This class draws the share and stands where a mechanism expects noise; it
-sends nothing itself.
+m parties hold disjoint records, and a mechanism asks for a sum over all of them plus N(0, σ²), in whole steps of a
+public grid. Party p adds a share of the noise to its own sum and hands over the result through a secure sum, which
+shows the total and nothing else (`privot.federation.secure_sum`). This class draws the share and stands where a
+mechanism expects noise; it sends nothing itself.
 
 Formal guarantee, for every party q, against the coordinator and any t other parties who pool all they know. Call the
 other k = m − t parties, q among them, the honest ones. Everything that the attackers see of q's records is
-S = Σ (c_p + R_p) over the honest parties (and what they know themselves), where c_p is p's sum in steps of the public
-grid g = `counting_grid(σ)`, and
+S = Σ (c_p + R_p) over the honest parties (and what they know themselves), where c_p is p's sum, rounded to whole steps
+of a public grid g, and
 
     R_p = rint(N_p / g),    N_p ~ N(0, σ²/k) independent.                                                      (1)
 
@@ -18,23 +18,26 @@ Let X = Σ N_p/g ~ N(0, σ²/g²) and U_2 … U_k be independent, uniform on [�
 
 have the same law up to a total variation below 2⁻¹⁰⁰⁰ (proof below). c_p being whole, S is therefore, up to that
 distance, rint(Σ c_p + X + U_2 + … + U_k): a function of the Gaussian mechanism Σ c_p·g + N(0, σ²) on the honest
-parties' sum, and of numbers drawn without the records. So one record of q costs what it costs in one vault with σ. The
-shares of the other t parties make the sum noisier and are not counted on. With t = m − 1 every party carries σ itself.
+parties' sum, and of numbers drawn without the records. One record of q moves c_q alone, and as far as in one vault that
+holds q's records: where it moves a sum of floats, which is then rounded to the grid, the mechanism's margin covers both
+roundings. So one record of q costs what it costs in one vault with σ. The shares of the other t parties make the sum
+noisier and are not counted on. With t = m − 1 every party carries σ itself.
 
 Proof of (2). With s² = σ²/(k·g²) and f(v) = exp(−s²v²/2)·sin(v/2)/(v/2), Poisson's summation gives R_p the
 characteristic function Σ_j f(u + 2πj), u ∈ [−π, π]; so Σ R_p has (Σ_j f(u + 2πj))ᵏ, and the right side of (2) has
 Σ_j f(u + 2πj)ᵏ. The difference is a sum of products of k factors that do not all have the same j. The largest has one
 factor j = ±1 and k − 1 factors j = 0; its exponent is −s²/2·((k − 1)u² + (2π − |u|)²) ≤ −2π²s²(k − 1)/k ≤ −π²s². (For
-k = 1 there is nothing to prove.) The grid makes σ/g ≥ 2²⁰, and there are at most 2¹⁰ parties, so s ≥ 2¹⁵ and every
-probability differs by less than m·exp(−π²·2³⁰) < 2⁻¹⁰⁰⁰⁰⁰⁰⁰. Beyond ±2⁶² steps both laws have less than exp(−2⁴²) left
+k = 1 there is nothing to prove.) `total` asks for σ/g ≥ 2²⁰, and there are at most 2¹⁰ parties, so s ≥ 2¹⁵ and every
+probability differs by less than m·exp(−π²·2³⁰) < 2⁻¹⁰⁰⁰⁰⁰⁰⁰. Beyond ±2⁶² steps both laws have less than exp(−2⁴⁰) left
 (σ/g < 2⁴¹), within it there are fewer than 2⁶⁴ whole numbers, and there are fewer than 2⁶⁴ coordinates. ∎
 
 What is assumed of one party's normals is what a single vault assumes of them (`privot.noise.normals`).
 
-Range. Every party cuts its sum at 2⁶²/m grid steps, which brings no two sums further apart (4 million records in one
-cell at the smallest σ, 2⁻¹⁰, and 1,024 parties; 2³² at σ = 1), and its share of noise has less than 15·2⁴¹ of them, so
+Range. Every party cuts its sum at 2⁶²/m grid steps, which brings no two sums further apart (of counts that is 4 million
+records in one cell at the smallest σ, 2⁻¹⁰, and 1,024 parties, and 2³² at σ = 1; of sums of floats, whose grid is
+finer, 2²¹·σ/m), and its share of noise has less than 15·2⁴¹ of them, so
 the total over all parties stays below 2⁶³: no sum wraps, whoever takes part. The sum of the cut numbers is that of one
-vault to the bit where nothing is cut.
+vault to the bit where nothing is cut and nothing was rounded; a sum of floats is, but for half a grid step per party.
 """
 
 from __future__ import annotations
@@ -51,8 +54,8 @@ from privot.guarantee import Standing
 from privot.noise.kept_noise import KeptNoise
 from privot.noise.noise_source import KeyedNoise, NoiseSource, SystemNoise
 
-COUNT_BITS = 20
-"""The grid of counts is σ·2⁻²⁰ or a little finer, and at most 1 (`privot.noise.noisy_counts`)."""
+LEAST_STEPS, MOST_STEPS = 2.0**20, 2.0**41
+"""From how many steps of its grid the deviation of the noise is, to below how many."""
 LEAST_PARTIES = 3
 MOST_PARTIES = 1 << 10
 """Shares then have 2¹⁵ grid steps or more, and no sum reaches 2⁶³."""
@@ -108,8 +111,8 @@ class SharedNoise(KeyedNoise):
     """This party's shares of the noise of one release, and the sums over all parties that they make.
 
     `own` draws the shares; `ask` turns noisy numbers into their total (`Ask`); `about` binds the next question to what
-    is asked. It adds to whole numbers only: whatever else a mechanism draws (samples, permutations, noise for numbers
-    that are not whole) cannot be shared, and is refused.
+    is asked. It adds to whole steps of a grid only: whatever else a mechanism draws (samples, permutations, noise for
+    tensors) cannot be shared, and is refused.
     """
 
     def __init__(
@@ -149,11 +152,11 @@ class SharedNoise(KeyedNoise):
         return share_sigma(sigma, self._parties, self._collusion) * math.sqrt(self._parties)
 
     def total(self, whole: Whole, sigma: float, grid: float, add: Add) -> Whole:
-        """The sum of `whole` over all parties plus N(0, σ²), in steps of `grid`, which must be that of counts.
+        """The sum of `whole` over all parties plus N(0, σ²), in steps of `grid`, many of which must make up σ.
 
         `add`(whole, own noise, σ, grid) adds this party's share.
         """
-        if grid != min(1.0, math.ldexp(1.0, math.frexp(sigma)[1] - 1 - COUNT_BITS)):
+        if not LEAST_STEPS <= sigma / grid < MOST_STEPS:
             self._key()
         share = share_sigma(sigma, self._parties, self._collusion)
         limit = (1 << 62) // self._parties
@@ -168,6 +171,6 @@ class SharedNoise(KeyedNoise):
 
     def _key(self) -> NoReturn:
         raise UsageError(
-            "This release is not a sum of whole numbers, so many parties cannot make it together: release a table, "
-            "counts or a mean."
+            "The noise of this release meets more than sums, so many parties cannot make it together: release a table, "
+            "an embedding, a sketch, counts or a mean."
         )

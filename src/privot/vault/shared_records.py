@@ -69,10 +69,10 @@ def derived(secret: bytes, named: bytes) -> tuple[bytes, KeptNoise, str]:
 
 def check_shareable(mechanism: Mechanism, facts: Facts) -> None:
     """Refuse, before anything is paid, a release that many parties cannot make together."""
-    if not mechanism.needs.whole_sums or mechanism.steps != 1 or hasattr(mechanism, "begin"):
+    if not mechanism.needs.shareable or mechanism.steps != 1 or hasattr(mechanism, "begin"):
         raise UsageError(
-            f"{type(mechanism).__name__} is not made of sums of whole numbers, so many parties cannot make it "
-            "together: release a table, counts or a mean."
+            f"{type(mechanism).__name__} is not made of sums over records, so many parties cannot make it together: "
+            "release a table, an embedding, a sketch, counts or a mean."
         )
     if facts.adjacency is not Adjacency.ADD_REMOVE:
         raise UsageError(
@@ -98,7 +98,7 @@ def noise_of_party(
             raise UsageError("A release of many parties takes its noise from the operating system: leave noise out.")
         # for tests: it cannot be made again, so another run is another release
         return party.begin(asked, os.urandom(SALT_BYTES), own), None
-    named = f"{party.job}\n{arithmetic_mark(('scipy',), False)}\n".encode() + asked + b"\n"
+    named = f"{party.job}\n{arithmetic_mark(('scipy',), mechanism.needs.tensors)}\n".encode() + asked + b"\n"
     if isinstance(budget, LedgerBudget):
         named += budget.data.encode() + hashlib.sha256(records.exact_digest(budget.row_key)).digest()
     committed, noise, mark = derived(budget.secret_of(party.salt), named)

@@ -96,7 +96,7 @@ class SumParty:
         assert self._commitment is not None
         digest = hashlib.sha256(self._before + b"question").hexdigest()
         question = Question(self._number, digest, share.size)
-        self._memory.answer(question.number, question.digest)
+        self._memory.answer(question.number, question.digest, share.tobytes())
         for _ in range(ATTEMPTS):
             attempt = Attempt(self._job, question, self._key, self._commitment)
             offers = tuple(self._channel.offers(question, attempt.offer()))

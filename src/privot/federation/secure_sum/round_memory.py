@@ -1,4 +1,4 @@
-"""What a party keeps of one job, so that no question is answered under two noises; it holds no number of anybody's.
+"""What a party keeps of one job, so that no question is answered under two noises; of numbers it holds digests.
 
 A party's share of the noise follows from a secret: this folder's salt with the key of the ledger that pays
 (`Vault.release_shared`). So the share of one question may be made as often as an attempt fails, also after a kill or
@@ -6,7 +6,7 @@ from a copy of the folder, and is the same each time. Fresh noise on the same re
 same noise on other numbers would show their difference. Therefore
 
   * the folder is bound to one release: the question, the records, the noise (`bind`);
-  * a round is answered for one question only (`answer`);
+  * a round is answered for one question only, and with the same numbers each time (`answer`);
   * every party commits to its secret and its records, and the commitments that came with the first round hold for ever
     (`hold`). A party that lost its salt draws other noise: it would pay again, but the parties who pay once would see
     their sums under noise that the others share and hers does not. So the others end the job.
@@ -14,6 +14,8 @@ same noise on other numbers would show their difference. Therefore
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import os
 import secrets
@@ -67,9 +69,15 @@ class RoundMemory:
         """Let the folder serve the release of this digest, and refuse every other one for ever."""
         self._same(_RELEASE, {"release": release}, "another release, or for records that have changed")
 
-    def answer(self, number: int, question: str) -> None:
-        """Let round `number` be answered for the question of this digest, and refuse every other one for ever."""
-        self._same(f"round-{number}.json", {"question": question}, "another question")
+    def answer(self, number: int, question: str, numbers: bytes) -> None:
+        """Let round `number` be answered for the question of this digest with these `numbers`, and refuse all else.
+
+        Noise is that of the very numbers that it hides: others, of a computer that rounds otherwise today, would come
+        with other noise.
+        """
+        held = hmac.digest(self.salt, numbers, hashlib.sha256).hex()
+        about = {"question": question, "numbers": held}
+        self._same(f"round-{number}.json", about, "another question, or with sums that came out otherwise")
 
     def hold(self, commitments: Mapping[str, str]) -> None:
         """Keep what all parties committed to when the first round began, and refuse all else for ever."""

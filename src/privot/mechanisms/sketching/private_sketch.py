@@ -85,7 +85,7 @@ class PrivateSketch(Once):
     @property
     def needs(self) -> Needs:
         """Records in as many dimensions as the design, and labels if it keeps classes apart."""
-        return Needs(dim=self.design.dim, labels=self.design.classes > 0, sums_only=True)
+        return Needs(dim=self.design.dim, labels=self.design.classes > 0, sums_only=True, shareable=True)
 
     @property
     def standing(self) -> Standing:

@@ -47,7 +47,7 @@ class Summary(Once):
     @property
     def needs(self) -> Needs:
         """Sums, and nothing of all data: what a column must be is checked with the event, before anything is paid."""
-        return Needs(sums_only=True, whole_sums=True)
+        return Needs(sums_only=True, shareable=True)
 
     @property
     def standing(self) -> Standing:

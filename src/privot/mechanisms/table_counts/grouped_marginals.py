@@ -136,7 +136,7 @@ class GroupedMarginals:
     @property
     def needs(self) -> Needs:
         """Labels, where classes are stated."""
-        return Needs(labels=self.classes is not None, sums_only=True, whole_sums=True)
+        return Needs(labels=self.classes is not None, sums_only=True, shareable=True)
 
     @property
     def standing(self) -> Standing:

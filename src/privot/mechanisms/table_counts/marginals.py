@@ -110,7 +110,7 @@ class Marginals:
     @property
     def needs(self) -> Needs:
         """Labels, where a marginal has an axis of them."""
-        return Needs(labels=any(axis.start == LABEL for axis in self.axes), sums_only=True, whole_sums=True)
+        return Needs(labels=any(axis.start == LABEL for axis in self.axes), sums_only=True, shareable=True)
 
     @property
     def standing(self) -> Standing:

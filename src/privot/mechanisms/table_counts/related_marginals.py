@@ -81,7 +81,7 @@ class RelatedMarginals:
     @property
     def needs(self) -> Needs:
         """Sums, and no labels of the vault's: rows hold the labels of all tables."""
-        return Needs(sums_only=True, whole_sums=True)
+        return Needs(sums_only=True, shareable=True)
 
     @property
     def standing(self) -> Standing:
