@@ -10,13 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from privot.tables.cell_values import parse
-from privot.tables.codec import TableCodec
+from privot.evaluation.table_figures import Coded
 from privot.tables.columns import Column
-from privot.tables.table import Table
 
 
-def linear_rows(train: Table, test: Table, codec: TableCodec) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
+def linear_rows(train: Coded, test: Coded) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
     """Both tables without their label, as sparse rows.
 
     A number is counted from the mean of `train`, in standard deviations of `train`; where it may be missing it is 0
@@ -24,8 +22,9 @@ def linear_rows(train: Table, test: Table, codec: TableCodec) -> tuple[sparse.cs
     """
     ours: list[sparse.csr_matrix] = []
     theirs: list[sparse.csr_matrix] = []
-    for column in codec.features:
-        a, b = (_numbers(column, table, codec) for table in (train, test))
+    codec = train.codec
+    for place, column in enumerate(codec.features):
+        a, b = (codec.column_numbers(column, coded.rows[:, place]) for coded in (train, test))
         if not column.is_number:
             for out, values in ((ours, a), (theirs, b)):
                 out.append(_one_hot(column, values))
@@ -37,10 +36,6 @@ def linear_rows(train: Table, test: Table, codec: TableCodec) -> tuple[sparse.cs
             at = np.where(gone, 0.0, (values - middle) / (spread or 1.0))
             out.append(sparse.csr_matrix(np.column_stack([at, gone] if column.missing else [at])))
     return tuple(sparse.hstack(blocks, format="csr") for blocks in (ours, theirs))
-
-
-def _numbers(column: Column, table: Table, codec: TableCodec) -> NDArray[np.float64]:
-    return codec.read(column, lambda written: parse(written, table[written.name], codec.marks))
 
 
 def _one_hot(column: Column, values: NDArray[np.float64]) -> sparse.csr_matrix:

@@ -7,11 +7,13 @@ real rows they are as confidential as the records.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.evaluation.schema_axes import axes_of
 from privot.tables.codec import TableCodec, unscaled
 from privot.tables.columns import Column
 
@@ -21,6 +23,8 @@ MAX_ROWS = 50_000
 """Rows that figures are made of."""
 BINS = 32
 """Ranges that a column of numbers is drawn in, at most; of whole numbers each holds as many."""
+PAIR_BINS = 16
+"""Cells of a column of numbers in the distances of pairs."""
 COARSE = 8
 """Cells of a column of numbers beside a column without order."""
 MAX_WORDS = 60
@@ -53,6 +57,40 @@ class Coded:
         if self.labels is not None and self.codec.schema.label is not None:
             found.insert(0, (self.codec.schema[self.codec.schema.label], self.labels.astype(np.float64)))
         return found
+
+    def cells(self, most: int | None = None) -> dict[str, NDArray[np.int64]]:
+        """By column the place of the cell of each row, the label last; with `most` numbers have at most so many."""
+        out = {}
+        for column, axis in zip(self.codec.features, axes_of(self.codec, compact=True), strict=True):
+            cell = axis.index(self.rows, None)
+            known = axis.cells - column.missing
+            if most is not None and column.is_number and known > most:
+                cell = np.where(cell == known, most, cell * most // known)
+            out[column.name] = cell
+        if self.labels is not None and self.codec.schema.label is not None:
+            out[self.codec.schema.label] = self.labels
+        return out
+
+
+def column_variations(made: Coded, real: Coded) -> dict[str, float]:
+    """Total-variation distance ½ Σ |p − q| of each column over the codec's cells, by name; the label's last."""
+    ours, theirs = made.cells(), real.cells()
+    return {name: _variation(ours[name], theirs[name]) for name in ours}
+
+
+def pair_variations(made: Coded, real: Coded) -> dict[tuple[str, str], float]:
+    """The same for each pair of columns, numbers in at most 16 cells of equal public width."""
+    ours, theirs = made.cells(PAIR_BINS), real.cells(PAIR_BINS)
+    out = {}
+    for first, second in combinations(ours, 2):
+        width = 1 + max(int(t[second].max()) for t in (ours, theirs))
+        out[first, second] = _variation(*(t[first] * width + t[second] for t in (ours, theirs)))
+    return out
+
+
+def _variation(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
+    size = 1 + max(int(a.max()), int(b.max()))
+    return 0.5 * float(np.abs(np.bincount(a, minlength=size) / len(a) - np.bincount(b, minlength=size) / len(b)).sum())
 
 
 def column_shares(made: Coded, real: Coded | None = None) -> list[dict[str, Any]]:

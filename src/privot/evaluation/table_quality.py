@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -20,8 +19,14 @@ from privot.evaluation.boosting_rows import empty_columns, few_threads, rows_to_
 from privot.evaluation.linear_rows import linear_rows
 from privot.evaluation.number_quality import broken_columns, mean_errors, number_columns
 from privot.evaluation.real_bins import RealBins, count_distances
-from privot.evaluation.schema_axes import axes_of
-from privot.evaluation.table_figures import Coded, associations, column_shares, query_errors
+from privot.evaluation.table_figures import (
+    Coded,
+    associations,
+    column_shares,
+    column_variations,
+    pair_variations,
+    query_errors,
+)
 from privot.evaluation.table_targets import model_figures
 from privot.evaluation.table_verdict import verdict
 from privot.tables.codec import TableCodec
@@ -35,7 +40,6 @@ FALSE_ALARMS = tuple(k / 100 for k in range(101))
 COMPARISONS = 4
 WORST = 10
 """Pairs of columns that are named."""
-_BINS = 16
 
 
 @dataclass(frozen=True)
@@ -117,13 +121,19 @@ def train_and_test(train: Table, test: Table, codec: TableCodec, model: Model = 
         raise UsageError("Train-on-synthetic scores need a label column: name one in the schema.")
     if model not in MODELS:
         raise UsageError(f"The model must be one of {', '.join(MODELS)}.")
-    (rows, y), (test_rows, y_test) = (codec.encode(t, compact=True) for t in (train, test))
+    ours, theirs = (Coded(*codec.encode(table, compact=True), codec) for table in (train, test))
+    return _score(ours, theirs, model, seed)
+
+
+def _score(train: Coded, test: Coded, model: Model, seed: int) -> Score:
+    """The same, of tables that are coded already."""
+    codec, y, y_test = train.codec, train.labels, test.labels
     assert y is not None
     assert y_test is not None
     if model == "logistic":
-        x, x_test = linear_rows(train, test, codec)
+        x, x_test = linear_rows(train, test)
     else:
-        x, x_test = _gone_as_nan(rows, codec), _gone_as_nan(test_rows, codec)
+        x, x_test = _gone_as_nan(train.rows, codec), _gone_as_nan(test.rows, codec)
         empty = empty_columns(x)
         x[:, empty] = x_test[:, empty] = 0.0
         kept = rows_to_fit(y)
@@ -198,37 +208,12 @@ def _told_apart(y: NDArray[np.int64], chance: NDArray[np.float64]) -> list[int]:
 
 def marginal_distances(synthetic: Table, real: Table, codec: TableCodec) -> dict[str, float]:
     """Total-variation distance ½ Σ |p − q| of each column over the codec's cells, by name."""
-    ours, theirs = (_cells(table, codec, None) for table in (synthetic, real))
-    return {name: _variation(ours[name], theirs[name]) for name in ours}
+    return column_variations(*(Coded(*codec.encode(table, compact=True), codec) for table in (synthetic, real)))
 
 
 def pair_distances(synthetic: Table, real: Table, codec: TableCodec) -> dict[tuple[str, str], float]:
     """The same for each pair of columns, numbers in at most 16 cells of equal public width."""
-    ours, theirs = (_cells(table, codec, _BINS) for table in (synthetic, real))
-    out = {}
-    for first, second in combinations(ours, 2):
-        width = 1 + max(int(t[second].max()) for t in (ours, theirs))
-        out[first, second] = _variation(*(t[first] * width + t[second] for t in (ours, theirs)))
-    return out
-
-
-def _cells(table: Table, codec: TableCodec, most: int | None) -> dict[str, NDArray[np.int64]]:
-    rows, labels = codec.encode(table, compact=True)
-    out = {}
-    for column, axis in zip(codec.features, axes_of(codec, compact=True), strict=True):
-        cell = axis.index(rows, None)
-        known = axis.cells - column.missing
-        if most is not None and column.is_number and known > most:
-            cell = np.where(cell == known, most, cell * most // known)
-        out[column.name] = cell
-    if labels is not None and codec.schema.label is not None:
-        out[codec.schema.label] = labels
-    return out
-
-
-def _variation(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
-    size = 1 + max(int(a.max()), int(b.max()))
-    return 0.5 * float(np.abs(np.bincount(a, minlength=size) / len(a) - np.bincount(b, minlength=size) / len(b)).sum())
+    return pair_variations(*(Coded(*codec.encode(table, compact=True), codec) for table in (synthetic, real)))
 
 
 def nearest_distances(
@@ -239,13 +224,23 @@ def nearest_distances(
     Without `held_out` they are compared with those of real rows to the nearest *other* real row. At most ten times
     `most` real rows are used. The result is private, whatever `real` is, and must not be published.
     """
+    coded = [None if t is None else Coded(*codec.encode(t, compact=True), codec) for t in (synthetic, real, held_out)]
+    made, known, other = coded
+    assert made is not None
+    assert known is not None
+    return _nearest(made, known, other, most, seed)
+
+
+def _nearest(
+    synthetic: Coded, real: Coded, held_out: Coded | None, most: int = 5000, seed: int = 0
+) -> NearestDistances:
+    """The same, of tables that are coded already."""
     from sklearn.neighbors import NearestNeighbors
 
     rng = np.random.default_rng(seed)
 
-    def some(table: Table, count: int) -> NDArray[np.float64]:
-        rows = codec.encode(table, compact=True)[0]
-        return codec.widen(rows[rng.permutation(len(rows))[:count]])
+    def some(coded: Coded, count: int) -> NDArray[np.float64]:
+        return coded.codec.widen(coded.rows[rng.permutation(len(coded.rows))[:count]])
 
     seen = some(real, 10 * most)
     index = NearestNeighbors(n_neighbors=1).fit(seen)
@@ -279,23 +274,24 @@ def evaluate_table(
     tell = progress or (lambda words: None)
     if synthetic.rows < 2 or test.rows < 2:
         raise DataError("Both tables need at least two rows to be compared.")
+    # each table is coded once: parsing takes as long as most that is asked of the rows
+    coded, beside = (Coded(*codec.encode(table, compact=True), codec) for table in (synthetic, test))
     scores: tuple[Score, ...] = ()
     balance = real_balance = None
     if codec.classes is not None:
         trained = []
         for model in MODELS:
             tell(f"training {model}")
-            trained.append(train_and_test(synthetic, test, codec, model, seed))
+            trained.append(_score(coded, beside, model, seed))
         scores = tuple(trained)
-        balance, real_balance = (label_balance(table, codec) for table in (synthetic, test))
+        balance, real_balance = (_balance(table) for table in (coded, beside))
     tell("comparing columns")
-    marginals, pairs = marginal_distances(synthetic, test, codec), pair_distances(synthetic, test, codec)
-    held_out = None if private is None else test
-    every = [Coded(*codec.encode(table, compact=True), codec) for table in (synthetic, test)]
-    made, real = (coded.subset(seed) for coded in every)
+    marginals, pairs = column_variations(coded, beside), pair_variations(coded, beside)
+    made, real = (table.subset(seed) for table in (coded, beside))
     numbers = number_columns(synthetic, test, codec)
     tell("finding nearest records")
-    near = nearest_distances(synthetic, test if private is None else private, held_out, codec, seed=seed)
+    behind = beside if private is None else Coded(*codec.encode(private, compact=True), codec)
+    near = _nearest(coded, behind, None if private is None else beside, seed=seed)
     tell("asking queries")
     worst = sorted(pairs.items(), key=lambda item: -item[1])[:WORST]
     counts = count_distances(made, RealBins(real))
@@ -311,7 +307,7 @@ def evaluate_table(
         real_balance,
         near,
         tuple((first, second, distance) for (first, second), distance in worst),
-        tuple(column_shares(*every)),
+        tuple(column_shares(coded, beside)),
         _correlations(made, real),
         queries,
         numbers,
@@ -332,7 +328,12 @@ def _correlations(made: Coded, real: Coded) -> dict[str, Any]:
 
 def label_balance(table: Table, codec: TableCodec) -> tuple[float, ...]:
     """The share of each class, in the schema's order."""
-    labels = codec.encode(table, compact=True)[1]
-    if labels is None or codec.classes is None:
+    if codec.classes is None:
         raise UsageError("The table has no label column.")
-    return tuple(float(v) for v in np.bincount(labels, minlength=codec.classes) / len(labels))
+    return _balance(Coded(*codec.encode(table, compact=True), codec))
+
+
+def _balance(coded: Coded) -> tuple[float, ...]:
+    assert coded.labels is not None
+    counts = np.bincount(coded.labels, minlength=coded.codec.classes or 1)
+    return tuple(float(v) for v in counts / len(coded.labels))
