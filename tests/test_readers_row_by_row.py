@@ -413,6 +413,7 @@ def test_the_test_knows_which_records_are_refused(reader: Reader) -> None:
         assert (reader.alone[place] is not None) == must_be_read(reader.form, place), (reader.form.name, record)
 
 
+@pytest.mark.slow
 def test_removing_or_replacing_any_one_record_changes_no_other(reader: Reader) -> None:
     good = list(range(reader.form.good))
     reader.check(good)

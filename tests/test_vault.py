@@ -338,6 +338,7 @@ def test_a_ledgers_terms_stand(ledger: Ledger) -> None:
     assert ledger.budget(name_of(ledger)).epsilon == 5.0
 
 
+@pytest.mark.slow
 def test_seeded_noise_is_unproven_and_refused_unless_allowed(ledger: Ledger) -> None:
     held = vault(noise=SeededNoise(1), ledger=ledger)
     mechanism = RandomProjection(slices=2, sigma=5.0)
@@ -357,6 +358,7 @@ def test_add_remove_projections_have_no_theorem() -> None:
         vault(adjacency="add-remove").release(RandomProjection(slices=2, sigma=1.0), purpose="test")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["memory", "ledger"])
 def test_a_given_seed_is_taken_once(where: str, ledger: Ledger) -> None:
     kept = ledger if where == "ledger" else None
@@ -622,6 +624,7 @@ def test_clip_and_adjacency_have_no_default() -> None:
         vault(adjacency="either")
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.recursive(
@@ -663,6 +666,7 @@ def test_a_stream_cannot_be_made_longer_than_it_was_paid_for() -> None:
     assert len(list(stream)) == 2
 
 
+@pytest.mark.slow
 def test_a_seed_that_a_release_drew_cannot_be_given_again() -> None:
     vault = Vault(np.eye(8), clip=0.5, adjacency="replace-one", budget=(50.0, 1e-5))
     first = vault.release(RandomProjection(slices=1, sigma=5.0), purpose="first")

@@ -172,6 +172,7 @@ def test_the_files_name_is_the_ledgers_label_whatever_link_leads_to_it(
     assert [budget.label for budget in ledger.datasets()] == ["six.npz"]
 
 
+@pytest.mark.slow
 def test_a_file_opened_twice_shares_one_budget(npz: Path, ledger: Ledger) -> None:
     stated = {"schema": Vectors(classes=0, clip=0.5), "adjacency": "replace-one", "ledger": ledger}
     mechanism = RandomProjection(slices=2, sigma=2.0)

@@ -85,6 +85,7 @@ def test_moments_of_the_law_are_never_below_the_exact_ones(dim: int, slices: int
         assert exact * (1 - 1e-9) <= ours <= exact * 1.01
 
 
+@pytest.mark.slow
 @pytest.mark.gate(5)
 @pytest.mark.parametrize(("dim", "slices", "orthogonal"), [*SMALL, *LARGE, (1, 4, False), (4, 8, True), (7, 1, False)])
 def test_a_law_is_a_law(dim: int, slices: int, orthogonal: bool) -> None:
@@ -134,6 +135,7 @@ def test_bernsteins_bound_holds_and_the_clt_does_not_always(dim: int, slices: in
     assert float(shares.std()) == pytest.approx(deviation, rel=0.02)
 
 
+@pytest.mark.slow
 def test_the_clt_is_no_bound() -> None:
     """Five directions in thirty dimensions exceed the CLT's 1e-4 quantile many times more often than 1e-4."""
     shares = draw_shares(30, 5, False, COUNT, seed=5)

@@ -91,6 +91,7 @@ def test_a_pure_guarantee_is_written_and_read_back(monkeypatch: pytest.MonkeyPat
     assert "plus" not in pure.explain()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, pytest.param(1e-6, marks=pytest.mark.slow)])
 def test_the_plan_of_laplace_noise_meets_its_target(delta: float) -> None:
     plan = laplace(adjacency=R, delta=delta, epsilon=1.0, sensitivity=5.0, releases=2)

@@ -199,6 +199,7 @@ def test_a_query_is_asked_in_every_step() -> None:
     assert attack.real(True, 30).shape == (30, 4)
 
 
+@pytest.mark.slow
 def test_every_attack_class_is_exported_and_loads_no_torch() -> None:
     assert all(hasattr(privot.audit, name) for name in privot.audit.__all__)
     with pytest.raises(AttributeError, match="no attribute"):

@@ -25,6 +25,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
     return json.loads(printed.out)
 
 
+@pytest.mark.slow
 def test_projection_answers_with_sigma_epsilon_sampling_and_standing(capsys):
     found = answer(
         capsys, *PROJECTION, "--epsilon", "10", "--adjacency", "replace-one", "--frame", "independent", "--json"

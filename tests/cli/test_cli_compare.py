@@ -103,6 +103,7 @@ def test_labels_of_many_columns_are_compared_in_little_memory(capsys, tmp_path):
     assert peak < 24e6
 
 
+@pytest.mark.slow
 def test_triangle_with_labels_sends_small_messages_and_gives_the_exact_distance(capsys, tmp_path):
     generator = np.random.default_rng(0)
     for name in "ab":

@@ -117,6 +117,7 @@ def test_the_claims_say_where_they_went(capsys: pytest.CaptureFixture[str]) -> N
     assert "privot study claims" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_nothing_of_the_laboratory_is_imported_with_privot() -> None:
     code = "import sys, privot, privot.cli.app, privot.synthesis, privot.adaptation; print('privot_lab' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

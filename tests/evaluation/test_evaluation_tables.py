@@ -119,6 +119,7 @@ def test_nearest_distances_see_copies_and_are_marked() -> None:
     assert copied.marked == PRIVATE == "private, do not publish"
 
 
+@pytest.mark.slow
 def test_the_report_holds_plain_json_types() -> None:
     report = evaluate_table(table(500, 0), table(500, 1), CODEC, private=table(500, 2))
     raw = json.loads(json.dumps(report.to_dict()))

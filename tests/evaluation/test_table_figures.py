@@ -134,6 +134,7 @@ def test_the_area_under_the_kept_curve_is_the_kept_area() -> None:
         assert float(np.trapezoid(score.roc, FALSE_ALARMS)) == pytest.approx(score.auc, abs=0.01)
 
 
+@pytest.mark.slow
 def test_an_evaluation_names_the_worst_pairs_and_holds_both_sides() -> None:
     found = evaluate_table(table(400, 7, older=15.0), table(400, 8), CODEC).to_dict()
     assert "age" in found["pairs"][0][:2]

@@ -172,6 +172,7 @@ def test_points_that_cannot_be_compared_affect_only_that_partys_pairs(
 WEIRD: list[Any] = [None, [], {}, "x" * 999, 10**400, -1, 1e308, 5e-324, [[[]]], {"a": {}}, [10**400]]
 
 
+@pytest.mark.slow
 def test_a_desk_refuses_any_garbage_and_pays_nothing(federation: Federation) -> None:
     axes = {"centre": 1, "knots": 1}
     whole, arrays, _ = decode_any(open_sealed(federation.request()).payload, "request", axes)

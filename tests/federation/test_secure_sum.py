@@ -91,6 +91,7 @@ def test_a_mask_key_masks_once(tmp_path: Path) -> None:
         made[0].answer(offers, np.zeros(5, dtype=np.uint64))
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(st.sampled_from([3, 10, 50]), st.integers(0, 2**32), st.data())
 def test_a_sum_over_parties_is_that_of_one_vault_to_the_bit(

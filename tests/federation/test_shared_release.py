@@ -69,6 +69,7 @@ def one_alone(records: list[dict[str, Any]], parties: int) -> list[list[dict[str
     return [records[:1], *evenly(records[1:], parties - 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spread", "parties"),
     [

@@ -36,6 +36,7 @@ def holds(job: Job, folder: Path, least: float = 0.0) -> None:
     assert result.measured >= least * result.claimed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", FAST, ids=lambda job: job.name)
 def test_neighbours_cannot_be_told_apart_by_more_than_was_charged(job: Job, tmp_path: Path) -> None:
     holds(job, tmp_path, 0.7)

@@ -137,6 +137,7 @@ def kinds(accepts: Accepts) -> Callable[[Sequence[Event]], list[Event]]:
     return lambda path: [largest(make, path, accepts, 2.0) for make in (gaussian_of, laplace_of)]
 
 
+@pytest.mark.slow
 def test_the_adaptive_analyst_breaks_the_sum_and_not_the_ledger(charged: Callable[[Sequence[Event]], None]) -> None:
     first = gaussian_of(0.1)
     # each path costs at most the budget when it is composed, and yet
@@ -188,6 +189,7 @@ def test_lost_mass_and_shift_may_not_be_traded_after_the_fact() -> None:
     assert spent.with_next(laplace_of(1.0), Counted(0.0, 1e-9)) < EPSILON
 
 
+@pytest.mark.slow
 @pytest.mark.gate(2)
 @pytest.mark.parametrize(
     ("event", "lost"),
@@ -221,6 +223,7 @@ def test_a_whole_curve_is_read_as_its_points_are() -> None:
         assert read[place] == pytest.approx(curve.delta(float(at[place])), rel=5e-3)
 
 
+@pytest.mark.slow
 def test_reservations_are_drawn_on_and_nothing_else_is(ledger: Ledger, data: str) -> None:
     whole, mark = sampled(0.01, 1.0, 200), "(job 0123"
     block = sampled(0.01, 1.0, 50)
@@ -366,6 +369,7 @@ def test_the_order_of_what_was_charged_matters_only_for_the_share(shifts: list[f
     assert spent.with_next(gaussian_of(other)) >= gaussian.epsilon(other, DELTA) * (1.0 - 1e-9)
 
 
+@pytest.mark.slow
 def test_mass_that_is_lost_adds_up_to_the_share_however_many_events_come() -> None:
     spent = PrivacyFilter(EPSILON, DELTA)
     for _ in range(6):
@@ -376,6 +380,7 @@ def test_mass_that_is_lost_adds_up_to_the_share_however_many_events_come() -> No
     assert NOTHING.shift == 0.0
 
 
+@pytest.mark.slow
 def test_older_charges_of_no_job_are_each_their_own(ledger: Ledger, data: str) -> None:
     for _ in range(3):
         older(ledger, data, laplace_of(0.1), "count")

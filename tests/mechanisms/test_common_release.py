@@ -85,6 +85,7 @@ def test_neighbours_differ_by_at_most_what_is_counted_and_some_by_that(
     assert math.sqrt(max(found)) == pytest.approx(reached * (1.0 - MARGIN), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_weights_that_do_not_share_are_found() -> None:
     """Both rows with the weight of one: a record would count for more than it pays."""
 

@@ -143,6 +143,7 @@ def test_each_of_several_samples_has_its_own_points_clip_and_noise() -> None:
             mechanism.check(wrong)
 
 
+@pytest.mark.slow
 def test_several_samples_a_step_cost_as_many_steps() -> None:
     x, y = data()
     spent = []
@@ -276,6 +277,7 @@ def has_sigma(draws: torch.Tensor, sigma: float) -> bool:
     return abs(float((draws / sigma).square().sum()) - n) < 5.2 * math.sqrt(2 * n)
 
 
+@pytest.mark.slow
 def test_the_noise_has_the_sigma_that_was_charged_and_two_thirds_of_it_are_noticed() -> None:
     """Through a vault, asked with the same query: what varies is the noise (and, by at most 2C, the sample)."""
     x, y = data()
@@ -429,6 +431,7 @@ def test_system_noise_is_what_a_vault_uses() -> None:
     assert float(value.abs().max()) > 0.1
 
 
+@pytest.mark.slow
 def test_one_step_cannot_answer_many_queries_at_once() -> None:
     """Inside vmap a tensor stands for many, and one sample and one noise would serve them all."""
     x, _ = data()

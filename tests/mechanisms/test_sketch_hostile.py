@@ -75,6 +75,7 @@ def test_directions_cannot_be_changed_after_they_were_checked() -> None:
         SketchDesign.plain(3, 1.0).matrix[0, 0] = np.inf
 
 
+@pytest.mark.slow
 def test_many_prototypes_and_classes_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     import tracemalloc
 

@@ -66,6 +66,7 @@ def test_tail_masses_out_to_five_sigma(ten_million: Floats) -> None:
             assert count == 0 or bdtrc(count - 1, n, chance) > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_neighbours_and_partners_are_uncorrelated(ten_million: Floats) -> None:
     # 2¹⁵ apart lie the cosine and the sine of the same angles
     for values in (ten_million, ten_million**2 - 1.0, np.sign(ten_million)):

@@ -60,6 +60,7 @@ def distribution(module: str) -> str:
     return DISTRIBUTIONS.get(module, module).lower()
 
 
+@pytest.mark.slow
 def test_every_import_is_declared():
     declared = base()
     assert len(SOURCES) > 100

@@ -155,6 +155,7 @@ def test_nothing_is_paid_for_a_synthesis_that_could_not_be_written(hidden: str, 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_mechanism_that_needs_tensors_is_refused_before_it_is_paid(tmp_path: Path):
     """Without PyTorch the vault refuses while nothing is charged: as much of the budget is left as before."""
     program = f"""

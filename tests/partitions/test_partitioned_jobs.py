@@ -77,6 +77,7 @@ class Read:
         return sum(what == name for what, _ in self.places)
 
 
+@pytest.mark.slow
 @pytest.mark.gate(1)
 @pytest.mark.parametrize("where", ["CellCounts", "ScoreSums"])
 def test_a_job_stopped_after_its_charge_goes_on_without_a_second_one(
@@ -120,6 +121,7 @@ def test_a_job_whose_salt_is_another_one_is_not_charged_again_in_silence(
         assert len(list(ledger.entries())) == 1
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_stopped_job_does_not_tell_its_noise(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has the folder, and later the release, must not be able to take the noise off again."""
     secrets = []
@@ -152,6 +154,7 @@ def test_the_folder_of_a_stopped_job_does_not_tell_its_noise(folder: Path, monke
             Vault(np.eye(3), ledger=one, **{**terms, "budget": None}).secret_of(b"short")
 
 
+@pytest.mark.slow
 def test_kept_sums_go_when_the_release_is_on_disk_not_after_training(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +187,7 @@ def test_a_ledger_that_is_there_names_the_records_in_the_first_pass(
     assert read.of("NameRecords") == 6
 
 
+@pytest.mark.slow
 def test_a_job_that_was_not_stopped_leaves_neither_salt_nor_sums(folder: Path, capsys: Any) -> None:
     assert start("--json") == 0
     assert json.loads(capsys.readouterr().out)["guarantee"]["epsilon"] <= 1.0
@@ -191,6 +195,7 @@ def test_a_job_that_was_not_stopped_leaves_neither_salt_nor_sums(folder: Path, c
     assert not left & {"partitions", "release.salt"}
 
 
+@pytest.mark.slow
 def test_the_same_secret_gives_the_same_release_and_one_charge(folder: Path, tmp_path: Path) -> None:
     secret = bytes(range(32))
     with Ledger.create(tmp_path / "l.ledger") as ledger:
@@ -334,6 +339,7 @@ def test_progress_tells_partitions_rate_and_time_left(folder: Path) -> None:
     assert told[2].rate > 0
 
 
+@pytest.mark.slow
 def test_a_ledger_is_made_for_partitions_and_pays_for_them(folder: Path, capsys: Any) -> None:
     budget = ["--epsilon", "1.5", "--delta", "1e-5", "--adjacency", "add-remove", "--schema", "schema.json"]
     assert run(["ledger", "init", "visits.ledger", "--data", "visits", *budget, "--set", "workers=1"]) == 0
@@ -350,6 +356,7 @@ def test_a_ledger_is_made_for_partitions_and_pays_for_them(folder: Path, capsys:
     )
 
 
+@pytest.mark.slow
 def test_a_sketch_of_partitions_is_that_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
@@ -392,6 +399,7 @@ def test_what_needs_rows_is_refused_before_anything_is_read(folder: Path) -> Non
     assert not list(folder.parent.glob("*.ledger"))
 
 
+@pytest.mark.slow
 def test_a_copy_of_guarded_partitions_is_warned_of_in_one_pass(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

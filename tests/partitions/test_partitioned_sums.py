@@ -61,6 +61,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return exact(open_table(folder / "part-000.parquet"), table_release())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [1, 7, 50])
 @pytest.mark.parametrize("write", [write_parquet, write_csv])
 def test_a_table_in_parts_releases_what_it_releases_whole(
@@ -74,11 +75,13 @@ def test_a_table_in_parts_releases_what_it_releases_whole(
     assert np.abs(whole["scores"]).sum() > 0
 
 
+@pytest.mark.slow
 def test_processes_release_what_one_process_does(tmp_path: Path, whole: dict[str, Any]) -> None:
     folder = write_parquet(tmp_path / "cut", cut(PEOPLE, 7))
     assert same(exact(open_table(folder, engine=LocalEngine(2)), table_release()), whole)
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
 @given(draw=st.data())
 def test_any_cut_of_any_records_gives_the_same_sums(tmp_path_factory: Any, draw: st.DataObject) -> None:
@@ -208,6 +211,7 @@ def test_a_partition_that_cannot_be_read_is_named_before_anything_is_paid(tmp_pa
         Vault.open(Files(folder, engine=HERE), SCHEMA, adjacency="add-remove", ledger=ledger, budget=(1.0, 1e-5))
 
 
+@pytest.mark.slow
 def test_a_record_that_does_not_fit_is_refused_wherever_it_lies(tmp_path: Path) -> None:
     for parts in (1, 7, 100):
         records = list(PEOPLE)

@@ -153,6 +153,7 @@ def test_shards_say_whose_an_image_is(tmp_path: Path) -> None:
         Vault.open(Files(str(folder / "*.tar"), engine=HERE), **{**told, "unit": "cls"}, **TERMS)
 
 
+@pytest.mark.slow
 def test_queries_name_the_unit_by_a_column(tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
     rows = visits(planted=60)

@@ -69,6 +69,7 @@ def server(postgresql: str) -> str:
     return postgresql
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [1, 7, pytest.param(12, marks=pytest.mark.full("seven parts, but more"))])
 def test_duckdb_releases_what_a_file_releases(duckdb_file: Path, whole: dict[str, Any], parts: int) -> None:
     vault = open_table(f"duckdb://{duckdb_file}", query=QUERY, parts=parts, engine=HERE)

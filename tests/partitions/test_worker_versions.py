@@ -185,6 +185,7 @@ def test_the_environment_of_a_worker_does_not_move_rows_of_postgresql(
     np.testing.assert_array_equal(parts.named(KEY), whole.named(KEY))
 
 
+@pytest.mark.slow
 def test_the_time_zone_of_a_worker_does_not_reach_duckdb(tmp_path: Path) -> None:
     place = duckdb_file(tmp_path / "cut")
     script = (

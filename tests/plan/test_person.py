@@ -51,6 +51,7 @@ def test_the_chain_is_an_upper_bound_and_not_absurd(records: int) -> None:
     assert chained >= records * 0.9 * guarantee.epsilon()
 
 
+@pytest.mark.slow
 def test_sampled_steps_and_projections_are_chained() -> None:
     event = Repeated(Sampled(Gaussian(2.0, 1.0, ADD), Poisson(0.01)), 100)
     guarantee = account(event, 1e-6)

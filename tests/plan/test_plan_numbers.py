@@ -237,6 +237,7 @@ def test_projections_are_refused_under_add_remove_with_the_library_s_sentence() 
     assert "shows how many records took part" in found["refused"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_number_is_without_adjacency_standing_and_unit(kind: str) -> None:
     asked = drawn(np.random.default_rng(9), kind, records=500, batch=50, columns=64, epochs=1, person=2)

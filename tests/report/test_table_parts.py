@@ -64,6 +64,7 @@ def test_dots_stand_where_their_values_are() -> None:
     assert 'x="265"' in shown  # two to the left of 267, the middle of the mark
 
 
+@pytest.mark.slow
 def test_distances_to_private_records_are_not_on_the_page_to_be_handed_on() -> None:
     codec = TableCodec(Schema((Column("a", "continuous", 0, 1), Column("b", "continuous", 0, 1))))
     dice = np.random.default_rng(0)

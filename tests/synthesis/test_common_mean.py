@@ -123,6 +123,7 @@ def test_the_rules_want_one_where_noise_is_weak_and_labels_are_tuned() -> None:
     assert not wants_common_mean(replace(wanted, classes=1000, records=MAX_RECORDS + 1, sigma=3.0))
 
 
+@pytest.mark.slow
 @pytest.mark.gate(5)
 @pytest.mark.parametrize(
     ("given", "options", "common"),
@@ -212,6 +213,7 @@ def test_columns_are_weighted_by_their_noise() -> None:
     assert column_scales(two, 0.0) == [1.0] * 100
 
 
+@pytest.mark.slow
 def test_the_loss_is_that_of_both_targets_and_falls() -> None:
     mechanism = small().design(Facts(DIM, None, 28.0, Adjacency.ADD_REMOVE, 2)).mechanism
     release = vault().release(mechanism, purpose="test")
@@ -240,6 +242,7 @@ def test_the_loss_is_that_of_both_targets_and_falls() -> None:
     assert losses[-1] < 0.8 * losses[0]
 
 
+@pytest.mark.slow
 def test_a_killed_job_goes_on_and_another_release_is_refused(tmp_path: Path) -> None:
     ledger, folder = Ledger.create(tmp_path / "ledger"), tmp_path / "out"
     held = vault(ledger=ledger)

@@ -136,6 +136,7 @@ def check(outcome: Synthesizer | PrivotError, ledger: Ledger, before: int, what:
     assert str(outcome.guarantee_.adjacency) == "replace-one", what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kept", "lost"])
 def test_no_field_of_a_job_makes_it_pay_less_or_state_less(
     name: str, killed: dict[str, Path], tmp_path: Path, whole_run: bool

@@ -109,6 +109,7 @@ def test_joined_samples_are_labelled_by_what_they_show() -> None:
     assert np.array_equal(made.sample(300, seed=5, joined=0.5)[0], x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.2, 0.7])
 def test_about_the_share_is_joined_in_every_block(share: float) -> None:
     made = fitted()
@@ -137,6 +138,7 @@ def test_one_sample_is_joined_with_another(monkeypatch: pytest.MonkeyPatch) -> N
         assert (x != plainly(made, n, 2)).any(axis=1)[-1]
 
 
+@pytest.mark.slow
 def test_joining_is_refused_where_nobody_says_what_came_out(tmp_path: Path, capsys: Any) -> None:
     with pytest.raises(UsageError, match="only where a classifier says"):
         fitted(labelled=False).sample(10, joined=0.5)

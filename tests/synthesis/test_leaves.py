@@ -250,6 +250,7 @@ def done() -> Synthesizer:
         return made().fit(vault())
 
 
+@pytest.mark.slow
 def test_samples_carry_the_labels_of_the_labeller_and_a_class_can_be_asked_for(
     done: Synthesizer, tmp_path: Path
 ) -> None:
@@ -279,6 +280,7 @@ def test_samples_carry_the_labels_of_the_labeller_and_a_class_can_be_asked_for(
         )
 
 
+@pytest.mark.slow
 def test_light_is_learned_from_released_means(tmp_path: Path) -> None:
     rules = Rules(CONFIG, 60, 8, 2e-2)
     lit = Synthesizer(
@@ -344,6 +346,7 @@ def test_a_saved_model_of_other_sizes_than_its_weights_takes_no_memory(
     assert places == ["meta"]
 
 
+@pytest.mark.slow
 @pytest.mark.gate(1)
 @pytest.mark.parametrize(
     "place", ["embedding_method.train", "after_training_steps.tuned_head", "after_training_steps.labeller"]
@@ -365,6 +368,7 @@ def test_a_killed_job_goes_on_and_pays_for_both_parts_once(
     assert again.generator_.config["kind"] == "leaves"
 
 
+@pytest.mark.slow
 def test_an_interrupted_job_goes_on_with_the_generator_that_it_was_designed_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -398,6 +402,7 @@ def test_means_are_trusted_as_far_as_noise_allows() -> None:
         assert error.mean() <= before.mean()
 
 
+@pytest.mark.slow
 def test_light_starts_from_pictures_without_records() -> None:
     rules, features = Rules(CONFIG, 5, 8, 1e-2), Fourier(DIM, 30, [8.0], 1)
     means = np.zeros((2, features.size))
@@ -414,6 +419,7 @@ def test_light_starts_from_pictures_without_records() -> None:
     assert np.array_equal(leaves_target(replace(noisy, weights=np.ones(2)), rules, 3, "cpu").means, means)
 
 
+@pytest.mark.slow
 def test_the_command_says_what_samples_will_be_before_it_pays(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

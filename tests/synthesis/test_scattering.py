@@ -101,6 +101,7 @@ def test_averages_are_those_of_another_implementation(shape: tuple[int, ...], ce
     assert torch.allclose(held.averages(x.float()).double(), found, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_features_of_a_row_are_the_same_to_the_last_bit_in_any_company() -> None:
     held = made()
     x = rows(70, held.dim, 2) * 3.0 - 1.0

@@ -71,6 +71,7 @@ def drawn(x: np.ndarray, y: np.ndarray, span: tuple[float, float] = (0.0, 1.0)) 
     return Drawn(torch.from_numpy(x).float(), torch.from_numpy(y), 3, SHAPE, span)
 
 
+@pytest.mark.slow
 def test_tuning_learns_classes_that_samples_do_not_tell_apart() -> None:
     x, y = stripes(600)
     random = np.random.default_rng(0)
@@ -99,6 +100,7 @@ def test_records_of_another_range_have_the_same_features() -> None:
     assert torch.allclose(plain.features(rows / 255.0), bytes_.features(rows), atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.gate(1)
 @pytest.mark.parametrize(
     ("when", "place"),

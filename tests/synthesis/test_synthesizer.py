@@ -24,6 +24,7 @@ from privot.synthesis.neural.defaults.problem_and_rules import Problem
 from privot.vault import Vault
 
 
+@pytest.mark.slow
 def test_classes_are_learned_and_the_guarantee_is_the_budget(vault: Vault, small: Any) -> None:
     synthesizer = small(rules=rules(400)).fit(vault)
     assert synthesizer.guarantee_.epsilon() <= 5.0

@@ -99,6 +99,7 @@ def test_adding_a_record_moves_the_sum_by_at_most_the_clip():
     assert event == Sampled(Gaussian(1e-2, 1.0, Adjacency.ADD_REMOVE), Poisson(1.0))
 
 
+@pytest.mark.slow
 def test_replace_one_counts_twice_the_clip_and_draws_fixed_sizes():
     x = np.eye(6)
     v = vault(x, adjacency="replace-one")
@@ -131,6 +132,7 @@ def test_a_large_sum_is_cut_rather_than_refused():
     assert value == pytest.approx(LARGEST_RATIO * 1e-3, abs=0.01)
 
 
+@pytest.mark.slow
 def test_gradients_are_taken_at_the_weights_the_loop_sets():
     query = Query(np.zeros(2))
     mechanism = ClippedGradients(Rows(2), query, 0.05, 10.0, Poisson(1.0), 2)

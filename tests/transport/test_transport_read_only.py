@@ -56,6 +56,7 @@ def test_read_only_arrays_give_what_writable_ones_give_without_a_warning(compute
     np.testing.assert_array_equal(x, X)
 
 
+@pytest.mark.slow
 def test_directions_of_a_release_become_a_tensor_without_a_warning() -> None:
     vault = Vault(X, clip=0.5, adjacency="replace-one", budget=(1e6, 1e-5))
     release = vault.release(RandomProjection(slices=2, sigma=1.0), purpose="test")

@@ -105,6 +105,7 @@ def in_text(old: str, new: str) -> Callable[[Parts], bytes]:
     return change
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -214,6 +214,7 @@ class Draws:
         return pick([None, 1, 1, 2, -1, 0.3, 1e-5, 1e300, True, "float32", ROWS, 2**62])
 
 
+@pytest.mark.slow
 @pytest.mark.gate(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_programs_keep_their_rows_apart(seed: int) -> None:

@@ -60,6 +60,7 @@ def expected_codes(layers: Any) -> Tensor:
     return torch.cat([v / (v * v).sum(dim=1, keepdim=True).sqrt() for v in flat], dim=1) / math.sqrt(len(flat))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FORMATS)
 def test_codes_are_what_the_network_says_in_float64(kind: str, tmp_path: Path) -> None:
     made, x = mapped(saved(honest(), tmp_path, kind), value_range=(-1.0, 1.0)), records(6)
@@ -165,6 +166,7 @@ def test_memory_is_bounded_by_what_is_alive_at_the_same_time(monkeypatch: pytest
         tape.finish([total])
 
 
+@pytest.mark.slow
 def test_the_sign_of_a_zero_does_not_show(tmp_path: Path) -> None:
     """1/0 and 1/−0 differ, and which zero a maximum gives depends on the place in memory: such rows are lost."""
     made = EncoderFeatures(PublicEncoder(saved(ZeroSigns(), tmp_path)), SHAPE, 4, [0.5], 1)

@@ -84,6 +84,7 @@ def test_tuning_learns_classes_that_samples_do_not_tell_apart(encoder: PublicEnc
         PretrainedLabeller.make(PLAN, drawn, 0)
 
 
+@pytest.mark.slow
 def test_a_job_pays_for_labels_once_and_its_folder_needs_nothing_else(
     encoder: PublicEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +126,7 @@ def test_a_job_pays_for_labels_once_and_its_folder_needs_nothing_else(
         Synthesizer.load(model)
 
 
+@pytest.mark.slow
 def test_labels_are_refused_before_anything_is_paid(
     encoder: PublicEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +160,7 @@ def test_labels_are_refused_before_anything_is_paid(
     assert all("unproven" in json.dumps(event) for event in done.guarantee_.events)
 
 
+@pytest.mark.slow
 def test_a_folder_that_was_changed_states_no_less_and_tunes_on_no_other_map(
     encoder: PublicEncoder, tmp_path: Path
 ) -> None:
@@ -199,6 +202,7 @@ def test_a_stream_cannot_be_labelled_by_an_encoder_that_it_does_not_release() ->
         StreamDesign.from_dict(fields, "cpu")
 
 
+@pytest.mark.slow
 def test_records_in_float32_are_encoded_in_float64(encoder: PublicEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     """The way of samples, in float32 or half of it, sees no record, whatever number type records come in."""
     x, y = stripes(SHAPE)

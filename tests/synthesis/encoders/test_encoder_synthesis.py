@@ -138,6 +138,7 @@ def test_a_synthesis_is_sampled_without_its_encoder(
     assert encoder.digest in (tmp_path / "copy" / "config.json").read_text()
 
 
+@pytest.mark.slow
 def test_a_job_goes_on_with_its_own_encoder_only(encoder: PublicEncoder, tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "ledger")
     opened = vault_of(ledger=ledger)
@@ -150,6 +151,7 @@ def test_a_job_goes_on_with_its_own_encoder_only(encoder: PublicEncoder, tmp_pat
     assert len(ledger.entries()) == 1
 
 
+@pytest.mark.slow
 def test_a_release_with_an_encoder_has_to_be_allowed_on_a_device_without_a_proof(
     encoder: PublicEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +210,7 @@ def words(data: Path, out: Path, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_command_takes_an_encoder_and_asks_for_it_again(data: Path, tmp_path: Path, capsys: Any) -> None:
     path, out = saved(honest(), tmp_path, "export"), tmp_path / "out"
     given = ["--encoder", str(path), "--set", "encoder_range=-1,1", "--set", "encoder_size=12"]

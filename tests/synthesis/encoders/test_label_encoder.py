@@ -87,6 +87,7 @@ def test_labels_are_by_the_codes_of_their_own_encoder(both: tuple[PublicEncoder,
     assert Labelling.from_dict(design.labelling.to_dict()) == design.labelling
 
 
+@pytest.mark.slow
 def test_both_encoders_are_assumed_kept_and_needed(
     both: tuple[PublicEncoder, PublicEncoder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +139,7 @@ def test_both_encoders_are_assumed_kept_and_needed(
     assert len(ledger.entries()) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.gate(2)
 @pytest.mark.parametrize(
     ("moment", "paid"),
@@ -163,6 +165,7 @@ def test_a_job_that_is_killed_anywhere_pays_twice_in_all_and_lists_both(
     assert {assumption(e) for e in both} <= set(done.guarantee_.assumptions)
 
 
+@pytest.mark.slow
 def test_pictures_are_not_made_with_another_encoder_than_the_one_given(
     both: tuple[PublicEncoder, PublicEncoder], tmp_path: Path
 ) -> None:
@@ -184,6 +187,7 @@ def test_pictures_are_not_made_with_another_encoder_than_the_one_given(
     assert len(ledger.entries()) == 1
 
 
+@pytest.mark.slow
 def test_an_encoder_for_labels_that_fails_is_found_before_anything_is_paid(
     both: tuple[PublicEncoder, PublicEncoder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +207,7 @@ def test_an_encoder_for_labels_that_fails_is_found_before_anything_is_paid(
         assert not ledger.entries()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong",
     [5, "x", [], {}, {"digest": "a", "size": None}, {"digest": 1, "size": None, "range": [0, 1]},
@@ -238,6 +243,7 @@ def test_the_command_on_the_page_has_every_digit(folder: Path) -> None:
     assert "--set label_encoder_range=-0.9921875,16777215" in write_report(folder).read_text()
 
 
+@pytest.mark.slow
 def test_an_encoder_for_labels_is_refused_where_nothing_is_labelled_by_codes(
     both: tuple[PublicEncoder, PublicEncoder], tmp_path: Path
 ) -> None:
@@ -274,6 +280,7 @@ def test_an_encoder_for_labels_is_refused_where_nothing_is_labelled_by_codes(
     assert not ledger.entries()
 
 
+@pytest.mark.slow
 def test_the_command_takes_an_encoder_for_labels_and_asks_for_it_again(tmp_path: Path, capsys: Any) -> None:
     x, y = stripes(SHAPE)
     data, out = tmp_path / "data.npz", tmp_path / "out"

@@ -81,6 +81,7 @@ def test_images_that_do_not_fit_the_records_are_refused_before_anything_is_paid(
     ledger.close()
 
 
+@pytest.mark.slow
 def test_release_and_charge_are_the_same_with_and_without(tmp_path: Path) -> None:
     public = public_bars()
     plain, helped = (synthesizer(p).design(vault_of().facts) for p in (None, public))
@@ -104,6 +105,7 @@ def test_release_and_charge_are_the_same_with_and_without(tmp_path: Path) -> Non
     assert guarantees[1].events == guarantees[0].events
 
 
+@pytest.mark.slow
 def test_a_job_is_killed_and_resumed_with_the_same_images_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     public, folder = public_bars(), tmp_path / "job"
     with Ledger.create(tmp_path / "ledger") as ledger:

@@ -82,6 +82,7 @@ def fitted(files: dict[str, Path]) -> Synthesizer:
     return made
 
 
+@pytest.mark.slow
 def test_one_charge_of_what_was_asked_for_the_parent(fitted: Synthesizer):
     assert 4.9 <= fitted.guarantee_.epsilon() <= 5.0
     assert str(fitted.guarantee_.unit) == "one patient_id, at most 6 rows"
@@ -170,6 +171,7 @@ def test_schemas_make_keys_and_keep_constraints(tmp_path: Path):
     assert (made["visits"]["start"].astype(int) <= made["visits"]["end"].astype(int)).all()
 
 
+@pytest.mark.slow
 def test_several_tables_of_children_have_bounds_of_their_own(tmp_path: Path):
     schemas = {name: Schema((SICK,)) for name in ("patients", "visits", "tests")}
     codec = RelatedCodec(schemas, key="patient_id", per_parent={"visits": 2, "tests": 4})

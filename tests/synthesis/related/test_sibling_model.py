@@ -67,6 +67,7 @@ def vault() -> Vault:
     return Vault(records(3000), clip=CODEC.bound(), adjacency="add-remove", budget=(20.0, 1e-6))
 
 
+@pytest.mark.slow
 def test_siblings_are_as_alike_as_real_ones_and_each_as_it_would_be_alone(vault: Vault) -> None:
     made: RelatedModel = Synthesizer(3.0, 1e-6, seed=1, kind=CODEC).fit(vault).model_
     _, visits = made.draw(6000, 2)

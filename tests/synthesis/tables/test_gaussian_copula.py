@@ -122,6 +122,7 @@ def test_places_keep_their_order_and_are_spread_evenly_where_they_are_many() -> 
     assert np.array_equal(spread(many[:5], rng), many[:5])
 
 
+@pytest.mark.slow
 def test_few_rows_at_a_time_have_the_correlation_too() -> None:
     made = model(0.58)
     x = np.concatenate([made.sample_rows(50, seed)[0] for seed in range(300)])

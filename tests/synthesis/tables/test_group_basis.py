@@ -139,6 +139,7 @@ def test_drawn_counts_are_closer_to_their_expectation_than_independent_draws() -
     assert np.mean(scores) < 0.25
 
 
+@pytest.mark.slow
 def test_every_row_keeps_its_own_law() -> None:
     theta, bias = law()
     codes = np.column_stack([np.arange(1200) % 3, np.arange(1200) // 3 % 4])

@@ -102,6 +102,7 @@ def numbers(columns: int, classes: int = 2) -> TableCodec:
     return TableCodec(Schema((*(Column(f"c{i}", "continuous", 0, 1) for i in range(columns)), label), label="k"))
 
 
+@pytest.mark.slow
 def test_a_job_of_two_hundred_columns_from_before_is_not_refused() -> None:
     of = numbers(200)
     held = Vault(np.zeros((2, 200)), np.zeros(2, dtype=int), clip=of.bound(compact=True), classes=2,

@@ -81,6 +81,7 @@ def test_all_marginals_agree(kind: dict[str, Any]) -> None:
         np.testing.assert_allclose(pair.sum(axis=0), right, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_agreement_averages_the_noise_away_without_bias() -> None:
     errors, raws, spread = [], [], 0.0
     for _ in range(60):
@@ -102,6 +103,7 @@ def test_agreement_averages_the_noise_away_without_bias() -> None:
     assert np.abs(error.mean(axis=0)).max() < 5 * error.std() / np.sqrt(60) + 2.0
 
 
+@pytest.mark.slow
 def test_counts_without_class_make_one_way_shares_better() -> None:
     def error(**kind: Any) -> float:
         out = []

@@ -120,6 +120,7 @@ def same_side(model: TableModel, third: str) -> float:
     return float(((a == b) == (np.asarray(made[third]).astype(str) == "True")).mean())
 
 
+@pytest.mark.slow
 def test_an_interaction_is_kept_where_it_is_named_and_lost_where_not() -> None:
     with_it, without = (
         same_side(fitted(TableCodec(schema(interactions=asked)), *table(8000)), "y") for asked in ((("n0", "n1"),), ())

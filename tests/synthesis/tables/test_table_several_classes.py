@@ -137,6 +137,7 @@ def scored(codes: np.ndarray, z: csr_matrix, p: np.ndarray, known: Estimates, se
     return LabelLaw(factor, levels), value, {"scores": {"sigma": 30.0}}
 
 
+@pytest.mark.slow
 def test_counts_and_scores_together_are_better_than_either() -> None:
     """Mean squared error of p(y | x) over five draws: less than 0.8 of each alone (half would be the best of all)."""
     codes, z = rows()

@@ -164,6 +164,7 @@ def test_a_job_goes_on_from_its_release_and_from_no_other(tmp_path: Path) -> Non
         )
 
 
+@pytest.mark.slow
 def test_what_an_earlier_fit_learned_is_not_drawn_under_a_later_guarantee(monkeypatch: pytest.MonkeyPatch) -> None:
     synthesizer = Synthesizer(2.0, 1e-6, seed=3, device="cpu", kind=CODEC).fit(vault())
 
@@ -214,6 +215,7 @@ def test_what_python_publishes_is_what_the_command_hands_on(fitted: Synthesizer,
     assert [str(v) for v in again["age"]] == list(table["age"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "drowned"), [(60, True), (4000, False)])
 def test_the_report_says_what_noise_drowned(count: int, drowned: bool, tmp_path: Path) -> None:
     x, y = rows(count)
