@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from privot.data import load
-from privot.data.loading import Dataset, checked_labels, checked_rows
+from privot.data.loading import Dataset, checked_labels, checked_rows, load
 from privot.errors import DataError, UsageError
 
 X = np.array([[0.1, -2.0, 3e10], [4.0, 5.5, -0.0], [1 / 3, 7.0, 8.0]])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from privot.data import load
+from privot.data.loading import load
 from privot.errors import DataError, UsageError
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 4, 5), dtype=np.uint8)

@@ -20,12 +20,12 @@ from privot.audit import EmbeddingAttack, SketchAttack
 from privot.audit.findings import Claim
 from privot.common.declared import declared
 from privot.errors import PrivotError, UsageError
-from privot.evaluation import frechet_distance
+from privot.evaluation.frechet import frechet_distance
 from privot.mechanisms import Facts, MeanEmbedding, SketchDesign
 
 pytest.importorskip("torch")
 PACKAGES = (
-    "accounting", "adaptation", "audit", "data", "evaluation", "federation", "ledger", "mechanisms", "noise",
+    "accounting", "adaptation", "audit", "evaluation", "federation", "ledger", "mechanisms", "noise",
     "opening", "synthesis", "tables", "training", "transport", "valuation", "vault",
 )  # fmt: skip
 WRONG: dict[str, Any] = {

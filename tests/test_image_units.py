@@ -17,7 +17,7 @@ from privot.accounting.events import event_from_dict, leaves
 from privot.audit.simulation.noiseless import NoNoise
 from privot.cli import run
 from privot.common.privacy_unit import Unit
-from privot.data import load
+from privot.data.loading import load
 from privot.errors import DataError, UsageError
 from privot.kinds import Files, Images, Vectors
 from privot.ledger import Ledger

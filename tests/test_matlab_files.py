@@ -11,7 +11,7 @@ import pytest
 from scipy.io import savemat
 
 from privot.cli import run
-from privot.data import load
+from privot.data.loading import load
 from privot.errors import DataError
 
 X = np.random.default_rng(0).standard_normal((7, 5))

@@ -26,7 +26,7 @@ HOMES = {
     "Synthesizer": "privot.synthesis",
     "Vault": "privot.vault",
     "compare_sketches": "privot.federation",
-    "load": "privot.data",
+    "load": "privot.data.loading",
     "sketch": "privot.federation",
 }
 

@@ -32,8 +32,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from privot.data import load
-from privot.data.loading import Dataset
+from privot.data.loading import Dataset, load
 from privot.errors import DataError
 from privot.federation.protocols.word_vectors import WordVectors
 from privot.tables import Column, Schema, TableCodec, encode_file

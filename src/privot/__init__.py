@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privot.adaptation import DomainAdapter
-    from privot.data import load
+    from privot.data.loading import load
     from privot.federation import compare_sketches, sketch
     from privot.guarantee import Adjacency, Guarantee, Standing
     from privot.ledger import Ledger
@@ -74,7 +74,7 @@ _HOMES = {
     "Synthesizer": "privot.synthesis",
     "Vault": "privot.vault",
     "compare_sketches": "privot.federation",
-    "load": "privot.data",
+    "load": "privot.data.loading",
     "sketch": "privot.federation",
 }
 

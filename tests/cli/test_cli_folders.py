@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from privot.cli import run
-from privot.data import load
+from privot.data.loading import load
 from privot.errors import DataError
 from privot.federation.parties.desk import Desk
 from privot.federation.parties.enrolment import make_party

@@ -110,7 +110,7 @@ def test_synth_writes_its_folder_and_answers_with_a_guarantee(capsys: Any, data:
 
 @pytest.mark.usefixtures("short_trainings")
 def test_images_get_a_grid_and_an_evaluation(capsys: Any, tmp_path: Path) -> None:
-    from privot.data import load
+    from privot.data.loading import load
 
     digits = load("digits")
     np.savez(tmp_path / "d.npz", x=(digits.x[:300] * 16).astype(np.uint8).reshape(-1, 8, 8), y=digits.y[:300])

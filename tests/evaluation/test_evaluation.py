@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from privot.errors import DataError, UsageError
-from privot.evaluation import fid, frechet_distance, score
+from privot.evaluation import fid, score
 from privot.evaluation.classifiers import CLASSIFIERS
+from privot.evaluation.frechet import frechet_distance
 
 pytestmark = pytest.mark.slow
 

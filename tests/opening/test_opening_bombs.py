@@ -16,7 +16,7 @@ from bombs import GIB, write
 
 from privot.accounting import Gaussian, account
 from privot.cli import run
-from privot.data import load
+from privot.data.loading import load
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.opening import limits
@@ -29,7 +29,7 @@ LIMIT = "more than the 512 MiB that are read"
 _LOADING = """
 import json, os, re, sys
 from pathlib import Path
-from privot.data import load
+from privot.data.loading import load
 from privot.errors import DataError
 from privot.federation.protocols.word_vectors import WordVectors
 from privot.release import Release

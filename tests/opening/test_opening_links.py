@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from privot.cli import run
-from privot.data import load
+from privot.data.loading import load
 from privot.errors import DataError
 from privot.opening import read_bytes
 from privot.opening.plain_files import stays_inside

@@ -141,7 +141,7 @@ def test_devices_pipes_and_folders_are_refused_and_not_waited_for(tmp_path: Path
             read_bytes(path)
     for name in ("a.npz", "a.csv", "a.idx"):
         os.symlink("/dev/zero", tmp_path / name)
-    from privot.data import load
+    from privot.data.loading import load
 
     for name in ("a.npz", "a.csv", "a.idx"):
         with pytest.raises(DataError):

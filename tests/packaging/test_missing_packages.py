@@ -14,7 +14,7 @@ import pytest
 
 import privot
 from privot.common.extras import OPTIONAL, needing
-from privot.data import load
+from privot.data.loading import load
 from privot.errors import MissingDependencyError, UsageError
 
 SCRIPT = Path(__file__).with_name("without_packages.py")

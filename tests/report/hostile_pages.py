@@ -13,7 +13,7 @@ from PIL import Image
 
 from privot.accounting import Gaussian, account
 from privot.cli import run
-from privot.data import load
+from privot.data.loading import load
 from privot.guarantee import Adjacency, Standing
 from privot.ledger import Ledger
 from privot.report.adaptation_page import write_adaptation_pages

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privot.data import load
+from privot.data.loading import load
 from privot.errors import DataError, UsageError
 from privot.synthesis.output.image_folder import write_image_folder
 

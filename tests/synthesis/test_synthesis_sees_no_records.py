@@ -93,7 +93,7 @@ def test_a_vault_is_asked_for_facts_releases_and_streams_only(path: Path) -> Non
         "vars(vault)",
         "getattr(thing, '_Vault__records')",
         "from privot.vault import _Records",
-        "from privot.data import load",
+        "from privot.data.loading import load",
     ],
 )
 def test_an_offence_would_be_found(line: str) -> None:

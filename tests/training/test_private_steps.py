@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from privot import Vault
-from privot.data import load
+from privot.data.loading import load
 from privot.errors import BudgetError, UsageError
 from privot.kinds import Vectors
 

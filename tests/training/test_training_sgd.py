@@ -20,7 +20,7 @@ from privot.accounting import (
     Sampled,
     WassersteinAccountant,
 )
-from privot.data import load
+from privot.data.loading import load
 from privot.errors import BudgetError, PrivotError, UnprovenError, UsageError
 from privot.mechanisms import ClippedGradients
 from privot.mechanisms.gradients.gradient_function import Query

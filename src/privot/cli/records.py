@@ -55,7 +55,7 @@ def read_records(
     A folder of images does not show its class names or its image shape before its first record is read, so both are
     stated: the names wherever labels are read, the shape wherever the records are `private`.
     """
-    from privot.data import load
+    from privot.data.loading import load
     from privot.errors import DataError, UsageError
 
     if is_folder(data):

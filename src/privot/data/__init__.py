@@ -1,7 +1,1 @@
 """Reads records from files and checks that they can be used; it hands out raw data and knows no privacy."""
-
-from privot.data.loading import load
-
-__all__ = [
-    "load",
-]

@@ -7,10 +7,9 @@ from privot.common.extras import needing
 
 with needing("Evaluation needs", "synthesis"):
     from privot.evaluation.classifiers import score
-    from privot.evaluation.frechet import fid, frechet_distance
+    from privot.evaluation.frechet import fid
 
 __all__ = [
     "fid",
-    "frechet_distance",
     "score",
 ]

@@ -13,6 +13,7 @@ from typing import NoReturn
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privot.accounting.events import Event
+from privot.common.declared import declared
 from privot.errors import UsageError
 from privot.federation.secure_sum.local_sums import LocalSums
 from privot.federation.secure_sum.party import SumParty
@@ -86,6 +87,7 @@ class Federation:
     [0.0, 0.0, 0.0]
     """
 
+    @declared(vaults="list", collusion="whole number")
     def __init__(self, vaults: Sequence[Vault], collusion: int = 1) -> None:
         self._vaults, self._collusion = tuple(vaults), collusion
         check_shares(len(self._vaults), collusion)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from privot.common.arguments import check_file_name
-from privot.data import load
+from privot.data.loading import load
 from privot.data.stated_facts import StatedFacts
 from privot.errors import DataError, UsageError
 from privot.kinds.kind import Kind, Read, Span

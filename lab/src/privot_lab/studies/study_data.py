@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.data import load
+from privot import load
 from privot.errors import DataError
 from privot.opening.archives import read_arrays
 from privot_lab.studies.study_run import StudyRun

@@ -86,8 +86,7 @@ def fid_beside(run: StudyRun, data: str, records: int, drawn: Any) -> dict[str, 
     network = run.network()
     if network is None:
         return {}
-    from privot.evaluation import frechet_distance
-    from privot.evaluation.frechet import feature_moments
+    from privot.evaluation.frechet import feature_moments, frechet_distance
 
     x, _, shape = images(run, data, "train")
     of = (data, records, run.device)

@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from privot.data import load
+from privot.data.loading import load
 from privot.errors import DataError, UsageError
 from privot.federation.coordination.requests import MAX_ROUNDS, PROTOCOLS
 from privot.federation.protocols.answering import Steps

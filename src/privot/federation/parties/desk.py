@@ -17,7 +17,7 @@ import numpy as np
 
 from privot.common.extras import needing
 from privot.common.files import PART, lock_folder, private_file, private_folder, sync, write_whole
-from privot.data import load
+from privot.data.loading import load
 from privot.data.record_digest import row_digests
 from privot.errors import BudgetError, DataError, PolicyError, PrivotError, UsageError
 from privot.federation.coordination.answers import Answer, digest

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from privot.common.unit_values import block_owners
-from privot.data import load
+from privot.data.loading import load
 from privot.partitions.partition import Block, FilePartition, OwnedBlock, block_rows
 
 

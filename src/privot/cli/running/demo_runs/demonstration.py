@@ -90,7 +90,7 @@ class _Story:
     def _write_data(self) -> None:
         import numpy as np
 
-        from privot.data import load
+        from privot.data.loading import load
         from privot.tables import Schema, write_table
 
         schema = Schema.from_dict(clinics.SCHEMA)

@@ -19,7 +19,7 @@ def read_public(options: SynthOptions, facts: StatedFacts) -> PublicImages | Non
     """
     if options.public is None:
         return None
-    from privot.data import load
+    from privot.data.loading import load
     from privot.errors import DataError, UsageError
     from privot.synthesis import PublicImages
 
