@@ -21,6 +21,7 @@ from privot.cli import run
 from privot.errors import BudgetError, LostReleaseError
 from privot.jobs.job import Job
 from privot.jobs.paid_file import PaidFile
+from privot.kinds import Vectors
 from privot.ledger import Ledger
 from privot.release import Release
 from privot.synthesis import Synthesizer
@@ -303,7 +304,7 @@ def by_python(sort: str) -> None:
 
     def rows(name: str, adjacency: str, clip: float) -> Vault:
         x = np.loadtxt(name, delimiter=",", skiprows=1)
-        return Vault(x, clip=clip, adjacency=adjacency, columns=("u", "v"), **paying(name, 0.5, 1e-6))
+        return Vault(x, clip=clip, adjacency=adjacency, kind=Vectors(columns=("u", "v")), **paying(name, 0.5, 1e-6))
 
     terms: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-6}
     if sort == "mean":

@@ -123,6 +123,7 @@ class Vault(VaultOpeners):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from privot.mechanisms import RandomProjection
     >>> vault = Vault(np.eye(8), clip=0.5, adjacency="replace-one", budget=(10.0, 1e-5))
     >>> vault.release(RandomProjection(slices=4, sigma=1.0), purpose="a first look").value.shape

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+from privot.kinds import Unit
 from privot.tables import Table, TableCodec
 from privot_lab.studies.product.tables.rand_data import (
     NUMBERS,
@@ -160,7 +161,7 @@ def _made(
 
     codec = TableCodec(rand_schema(scale))
     x, y = codec.encode(train, compact=True)
-    units: dict[str, Any] = {"units": whose, "per_unit": bound} if bound else {}
+    units: dict[str, Any] = {"units": whose, "unit": Unit("person", bound)} if bound else {}
     terms: Any = {"clip": codec.bound(compact=True), "classes": codec.classes, "budget": (epsilon, delta)}
     vault = Vault(x, y, adjacency=adjacency, **terms, **units)
     fitted = Synthesizer(epsilon, delta, seed=seed, device="cpu", kind=codec).fit(vault)

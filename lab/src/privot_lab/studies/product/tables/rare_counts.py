@@ -133,7 +133,7 @@ def one_draw(
     table, schema = table_of(counts, high, scale, seed)
     codec = TableCodec(schema)
     x, _ = codec.encode(table, compact=True)
-    terms: Any = {"units": persons.astype(str), "unit": "person", "per_unit": 1} if unit else {}
+    terms: Any = {"units": persons.astype(str), "unit": "person"} if unit else {}
     stated = Adjacency.parse(adjacency)
     vault = Vault(x, clip=codec.bound(compact=True), adjacency=stated, budget=(epsilon, delta), **terms)
     made = Synthesizer(epsilon, delta, seed=seed, device="cpu", kind=codec).fit(vault)
