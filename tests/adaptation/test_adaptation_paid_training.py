@@ -28,6 +28,7 @@ from privot.adaptation.paid_training import CHECKPOINT
 from privot.errors import BudgetError, DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.jobs.job import Job
+from privot.jobs.run import Run
 from privot.ledger import Ledger
 from privot.mechanisms import RandomProjection
 from privot.release import Release
@@ -121,7 +122,8 @@ def go_on(made: DomainAdapter, job: Job, vault: Vault, book: Ledger, **more: obj
     def spent(mark: str) -> int:
         return sum(mark in entry.purpose for entry in book.entries())
 
-    return made.run(job, toy(40), lambda: vault, spent, ledger=book.identity, **more)  # type: ignore[arg-type]
+    run = Run(job, lambda: vault, spent, book.identity, bool(more.pop("pay_again", False)))
+    return made.run(run, toy(40), **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.gate(each="where")
@@ -217,7 +219,7 @@ def test_what_lies_in_a_folder_is_not_believed(tmp_path: Path, book: Ledger) -> 
     with pytest.raises(DataError, match="never paid for"):
         go_on(adapter(settings), job, vault, book)
     with pytest.raises(DataError, match="another ledger"):
-        adapter(settings).run(job, toy(40), lambda: vault, lambda mark: 0, ledger="another")
+        adapter(settings).run(Run(job, lambda: vault, lambda mark: 0, "another"), toy(40))
 
 
 def test_noise_that_costs_more_than_was_asked_for_is_refused_before_paying(tmp_path: Path, book: Ledger) -> None:
@@ -235,7 +237,7 @@ def test_a_job_is_not_run_on_another_source(tmp_path: Path, book: Ledger) -> Non
     x, y = toy(40)
     for other in ((x, 1 - y), (x[::-1], y), (x[:39], y[:39]), (x[:, :1], y), (x, y * 2)):
         with pytest.raises(DataError, match="not the source"):
-            adapter(SMALL).run(job, other, lambda: vault, lambda mark: 0, ledger=book.identity)
+            adapter(SMALL).run(Run(job, lambda: vault, lambda mark: 0, book.identity), other)
     assert not book.entries()
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["job.json"]
 
@@ -310,7 +312,7 @@ def test_a_ledger_that_forgot_a_charge_is_refused_even_if_a_block_was_lost(tmp_p
         return sum(mark in entry.purpose for entry in list(book.entries())[:2])
 
     with pytest.raises(DataError, match="more"):
-        adapter(SMALL).run(job, toy(40), lambda: vault, older, ledger=book.identity)
+        adapter(SMALL).run(Run(job, lambda: vault, older, book.identity), toy(40))
 
 
 def test_a_finished_job_read_again_assumes_no_less_and_costs_what_its_blocks_did(tmp_path: Path, book: Ledger) -> None:

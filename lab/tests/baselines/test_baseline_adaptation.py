@@ -28,6 +28,7 @@ from privot.common.privacy_unit import Unit
 from privot.errors import BudgetError, UnprovenError, UsageError
 from privot.guarantee import Adjacency
 from privot.jobs.job import Job
+from privot.jobs.run import Run
 from privot.kinds import Images
 from privot.ledger import Ledger
 from privot.vault import Vault
@@ -183,7 +184,7 @@ def test_the_one_release_of_an_unproven_block_that_was_kept_is_used_after_a_kill
         with pytest.raises(Killed):
             made().fit(vault, toy(40), folder=tmp_path / "out")
     job = Job.open(tmp_path / "out")
-    ended = made().run(job, toy(40), lambda: vault, spent(book), ledger=book.identity)
+    ended = made().run(Run(job, lambda: vault, spent(book), book.identity), toy(40))
     assert (ended.charged_, ended.lost_, len(book.entries())) == (2, 0, 2)
 
 

@@ -4,7 +4,7 @@ with a guarantee; it never sees a private record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from privot.adaptation.adaptation_terms import AdaptationTerms, Source, asked_of
 from privot.adaptation.learner import Progress, TargetLearner
 from privot.adaptation.model_folder import Adapted, read_model, write_model
 from privot.adaptation.networks import Committee, Networks, check_known
-from privot.adaptation.paid_training import EVERY_SECONDS, PaidTraining, kept_release
+from privot.adaptation.paid_training import EVERY_SECONDS, PaidTraining
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.declared import declared
 from privot.common.devices import usable_device
@@ -37,8 +37,9 @@ from privot.common.progress_lines import as_progress
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
 from privot.jobs.estimator import NotFittedError, PrivateEstimator
-from privot.jobs.home import Spent
+from privot.jobs.home import Memory
 from privot.jobs.job import NAME, Job
+from privot.jobs.run import Run
 from privot.kinds import Kind, Vectors, as_kind
 from privot.mechanisms.mechanism import Facts
 from privot.release import Release
@@ -204,13 +205,8 @@ class DomainAdapter(PrivateEstimator):
         """
         facts, progress = facts_of(vault), as_progress(progress, "adaptation")
         self._meet(vault.kind)
-        if folder is not None:
-            job = self._job(Path(folder), vault, facts, source)
-            return self.run(
-                job, source, lambda: vault, vault.charges, ledger=vault.ledger, pay_again=pay_again, progress=progress
-            )
-        learner = self._learner(self.design(facts, source), source)
-        return self._finished(PaidTraining(learner, lambda: vault, allow_unproven=self.allow_unproven), progress)
+        home = Memory() if folder is None else self._job(Path(folder), vault, facts, source)
+        return self.run(Run(home, lambda: vault, vault.charges, vault.ledger, pay_again), source, progress=progress)
 
     def _job(self, folder: Path, vault: Vault, facts: Facts, source: Source) -> Job:
         """The job in `folder`, which must have been started with the same arguments; a new job if there is none."""
@@ -280,33 +276,25 @@ class DomainAdapter(PrivateEstimator):
             network=design.networks["kind"], device=self.device, seed=design.seed,
         )  # fmt: skip
         learner = alone._learner(alone.design(facts, source), source)
-        return alone._finished(PaidTraining(learner, _no_vault), progress)
+        return alone._finished(PaidTraining(learner, Run(Memory(), _no_vault, lambda mark: 0)), progress)
 
     def run(
-        self,
-        job: Job,
-        source: Source,
-        open_vault: Callable[[], Vault],
-        spent: Spent,
-        *,
-        ledger: str | None = None,
-        pay_again: bool = False,
-        progress: Progress | None = None,
-        every: float = EVERY_SECONDS,
+        self, run: Run, source: Source, *, progress: Progress | None = None, every: float = EVERY_SECONDS
     ) -> DomainAdapter:
-        """Run or resume `job` to its end; the vault is opened only if something has to be paid.
+        """Run or resume a job to its end; no other process can work on it meanwhile.
 
-        `spent`(mark) returns the number of charges with that mark in the ledger that has the identity `ledger`.
+        The ledger of `run` must be the one that the job was started with, if it names one. `every` is the number of
+        seconds between checkpoints.
         """
-        design = read_design(job.settings.get("design", {}))
-        if job.settings.get("ledger") not in (None, ledger):
-            raise DataError(f"The job in {job.folder} pays from another ledger: continue with that one.")
-        check_known(design.networks["kind"], self.network)
-        self._meet(design.kind)
-        with job.alone():
-            learner = self._learner(design, source, job.folder)
-            training = PaidTraining(learner, open_vault, job, spent, pay_again, self.allow_unproven, every)
-            return self._finished(training, progress)
+        if isinstance(run.home, Job):
+            design = self._designed(run.home)
+            if run.home.settings.get("ledger") not in (None, run.ledger):
+                raise DataError(f"The job in {run.folder} pays from another ledger: continue with that one.")
+        else:
+            design = self.design(run.open_vault().facts, source)
+        with run.home.alone():
+            learner = self._learner(design, source, run.folder)
+            return self._finished(PaidTraining(learner, run, self.allow_unproven, every), progress)
 
     def learn(
         self,
@@ -322,18 +310,22 @@ class DomainAdapter(PrivateEstimator):
         The classifier is the one that `run` would have trained on the same release.
         """
         # σ as it was computed there, which may differ by a rounding
-        design = replace(read_design(job.settings.get("design", {})), sigma=float(release.public["sigma"]))
-        check_known(design.networks["kind"], self.network)
-        self._meet(design.kind)
+        design = replace(self._designed(job), sigma=float(release.public["sigma"]))
         with job.alone():
-            learner, kept = self._learner(design, source, job.folder), kept_release(job, 0)
+            learner, kept = self._learner(design, source, job.folder), job.file("block 1").path
             if kept.exists() and Release.load(kept, inside=job.folder).digest() != release.digest():
                 raise DataError(f"The job in {job.folder} learns from another answer: continue with that one.")
             release.save(kept)
-            training = PaidTraining(
-                learner, _no_vault, job, lambda mark: 1, checkpoint_interval=every, block=release.guarantee
-            )
+            paid = Run(job, _no_vault, lambda mark: 1)
+            training = PaidTraining(learner, paid, checkpoint_interval=every, block=release.guarantee)
             return self._finished(training, progress)
+
+    def _designed(self, job: Job) -> AdaptationDesign:
+        """What `job` decided; its kind is used from now on, and its network if the same was asked for."""
+        design = read_design(job.settings.get("design", {}))
+        check_known(design.networks["kind"], self.network)
+        self._meet(design.kind)
+        return design
 
     def rehearse(self, design: AdaptationDesign, source: Source) -> None:
         """Refuse a design that could not be trained or costs more than `epsilon`, before anything is asked or paid."""

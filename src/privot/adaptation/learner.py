@@ -87,10 +87,6 @@ class Learner:
     generator: Any = None
     checks: Any = None
     keeps_release = False
-    strength = 0.0
-    """λ, the weight of alignment at the end of its rise."""
-    wide = 1.0
-    """The factor on fitted spreads."""
     parts: tuple[str, ...] = ("networks", "change")
     """Modules whose weights a checkpoint holds."""
 
@@ -141,6 +137,16 @@ class Learner:
     def total(self) -> int:
         """Gradient steps in all."""
         return self.settings.warmup + self.aligned + self.settings.finish
+
+    @property
+    def strength(self) -> float:
+        """λ, the weight of alignment at the end of its rise."""
+        return 0.0
+
+    @property
+    def wide(self) -> float:
+        """The factor on fitted spreads."""
+        return 1.0
 
     @property
     def aligned(self) -> int:

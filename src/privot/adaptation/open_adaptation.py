@@ -7,6 +7,7 @@ here: the gradient sees them without noise. No vault, no ledger and no guarantee
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,6 @@ from privot.guarantee import Adjacency
 from privot.kinds import Images, Vectors
 from privot.mechanisms import Facts
 
-OPEN = ("swd", "dann")
-OPEN_METHODS = ("source", *OPEN)
-"""`source` looks at no target at all."""
 SLICES = 200
 """Most directions of the sliced distance in a step; λ rises to 1."""
 
@@ -76,8 +74,7 @@ def adapt_openly(
     >>> adapter.guarantee_ is None, adapter.predict(x).shape
     (True, (60,))
     """
-    if method not in OPEN_METHODS:
-        raise UsageError(f"Unknown open baseline {method!r}: use {', '.join(OPEN_METHODS)}.")
+    aligned = _term(method)
     where = usable_device(device, auto=True)
     rows = np.asarray(target)
     if rows.ndim != 2 or len(rows) < 2:
@@ -86,7 +83,7 @@ def adapt_openly(
     # what the adapter states of ε and δ is of no use here: its method releases nothing
     adapter = DomainAdapter(1.0, 1e-5, method=settings or Source(), network=network, kind=kind, device=where, seed=seed)
     facts = Facts(dim=rows.shape[1], records=len(rows), clip=1.0, adjacency=Adjacency.REPLACE_ONE)
-    if method == "source":
+    if aligned is None:
         return adapter.baseline(facts, source)
     x, y = (np.asarray(part) for part in source)
     design = adapter.design(facts, (x, y))
@@ -109,8 +106,7 @@ def train_openly(learner: OpenLearner, target: np.ndarray[Any, Any], method: str
 
     swd: L_c + λ·SW₂²(g(x_s), g(x_t)), the gradient through both sides (Lee et al. 2019). dann: Ganin et al. 2016.
     """
-    if method not in OPEN:
-        raise UsageError(f"Unknown open baseline {method!r}: say {' or '.join(OPEN)}.")
+    aligned = _term(method)
     rows = torch.as_tensor(np.asarray(target, dtype=np.float32), device=learner.device)
     size, device = learner.networks.size, learner.device
     chosen = torch.zeros(learner.settings.batch, dtype=torch.int64, device=device)
@@ -126,18 +122,39 @@ def train_openly(learner: OpenLearner, target: np.ndarray[Any, Any], method: str
     def loss(public: Tensor, labels: Tensor) -> Tensor:
         here, there = learner.networks.g(public), learner.networks.g(rows[chosen])
         told = nn.functional.cross_entropy(learner.networks.h(here), labels)
-        if method == "swd":
-            return told + weight * _sliced(here, there, directions)
-        told = told + domain_loss(learner.judge(reverse(here, weight)), source=True)
-        return told + domain_loss(learner.judge(reverse(there, weight)), source=False)
+        return told if aligned is None else told + aligned(learner, here, there, weight, directions)
 
     learner.steps(learner.total, loss, before=before)
     learner.networks.eval()
     return learner
 
 
-def _sliced(here: Tensor, there: Tensor, directions: Tensor) -> Tensor:
+Term = Callable[[OpenLearner, Tensor, Tensor, Tensor, Tensor], Tensor]
+"""Of the loss, from the latents of both domains, λ and directions."""
+
+
+def _sliced(learner: OpenLearner, here: Tensor, there: Tensor, weight: Tensor, directions: Tensor) -> Tensor:
+    """λ·SW₂²."""
     u = directions / torch.linalg.vector_norm(directions, dim=0)
     gap = (here @ u).sort(dim=0).values - (there @ u).sort(dim=0).values
-    out: Tensor = gap.square().mean()
+    out: Tensor = weight * gap.square().mean()
     return out
+
+
+def _adversarial(learner: OpenLearner, here: Tensor, there: Tensor, weight: Tensor, directions: Tensor) -> Tensor:
+    """The discriminator's loss, which g climbs by λ."""
+    judged = domain_loss(learner.judge(reverse(here, weight)), source=True)
+    return judged + domain_loss(learner.judge(reverse(there, weight)), source=False)
+
+
+OPEN: dict[str, Term | None] = {"source": None, "swd": _sliced, "dann": _adversarial}
+"""By method; the first looks at no target at all."""
+OPEN_METHODS = tuple(OPEN)
+
+
+def _term(method: str) -> Term | None:
+    """The term of a baseline."""
+    try:
+        return OPEN[method]
+    except KeyError:
+        raise UsageError(f"Unknown open baseline {method!r}: use {', '.join(OPEN_METHODS)}.") from None

@@ -7,30 +7,24 @@ counts in the guarantee, and it is not run again unless it is explicitly paid fo
 from __future__ import annotations
 
 import json
-import secrets
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from privot.accounting import account
-from privot.accounting.events import of_standing
+from privot.accounting.events import Event, of_standing
 from privot.adaptation.learner import Progress, TargetLearner
-from privot.common.interruption import finishing
 from privot.errors import DataError, LostReleaseError
 from privot.guarantee import Guarantee, Standing
-from privot.jobs.blocks import check_block, counted_anew, paid_block
-from privot.jobs.charges import check_charged, counted
-from privot.jobs.home import Spent
-from privot.jobs.job import Job
+from privot.jobs.blocks import check_block, counted_anew
+from privot.jobs.charges import check_charged
 from privot.jobs.paid_file import PaidFile
+from privot.jobs.run import Plan, Run
 from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.mechanisms import Mechanism
 from privot.release import Release
 from privot.synthesis.methods.outside import check_not_proven
-from privot.vault import Vault
-from privot.vault.stream import Stream
 
 CHECKPOINT = "checkpoint.safetensors"
 EVERY_SECONDS = 60.0
@@ -38,25 +32,29 @@ EVERY_SECONDS = 60.0
 
 @dataclass
 class PaidTraining:
-    """One training whose blocks are paid one by one, and what was paid; without a `job` nothing is kept on disk."""
+    """One training whose blocks are paid one by one through a run, and what was paid."""
 
     learner: TargetLearner
-    open_vault: Callable[[], Vault]
-    job: Job | None = None
-    spent: Spent = lambda mark: 0
-    pay_again: bool = False
+    paying: Run
     allow_unproven: bool = False
     checkpoint_interval: float = EVERY_SECONDS
     charged: int = 0
     lost: int = 0
     block: Guarantee | None = None
     """The guarantee of one block."""
-    run_mark: str = field(default_factory=lambda: f"(run {secrets.token_hex(8)}")
-    """What every charge of a training without a job carries."""
+
+    def __post_init__(self) -> None:
+        design = self.learner.design
+        self.paying.plan = Plan(
+            f"adaptation by {design.settings.name}",
+            design.delta,
+            self.allow_unproven,
+            check=lambda vault: design.check_facts(vault.facts),
+        )
 
     def run(self, progress: Progress | None = None) -> Guarantee | None:
         """Train to the end; the guarantee of everything that was charged, None if nothing was charged."""
-        learner, s = self.learner, self.learner.design.settings
+        learner = self.learner
         self._restore()
         last = [time.monotonic()]
 
@@ -66,9 +64,8 @@ class PaidTraining:
                 last[0] = time.monotonic()
 
         learner.before(progress, keep)
-        vault: list[Vault] = []
-        for number in range(learner.done, s.blocks):
-            self._block(number, vault, progress)
+        for number in range(learner.done, learner.design.settings.blocks):
+            self._block(number, progress)
         learner.after(progress, keep)
         self._keep()
         learner.networks.eval()
@@ -94,146 +91,126 @@ class PaidTraining:
         check_not_proven(self.learner.design.settings.name, made)
         return made
 
-    def _mark(self, number: int | None = None) -> str:
-        of = self.run_mark if self.job is None else self.job.any_mark
-        return f"{of}, block " + ("" if number is None else f"{number + 1})")
+    @property
+    def _mark(self) -> str:
+        """The beginning of the marks of all blocks."""
+        return f"{self.paying.home.any_mark}, block "
 
-    def _reserve(self, vault: Vault) -> None:
-        """Charge whole what the blocks to come cost, or let the budget refuse them before one of them is paid."""
-        design = self.learner.design
+    def _prepared(self) -> Mechanism:
+        """The mechanism of the next block, once all that can be refused is: the blocks to come are reserved."""
+        # the weights of the query must be on disk after a kill
+        self._keep()
+        mechanism, design, vault = self._mechanism(), self.learner.design, self.paying.vault
+        self.learner.rehearse(mechanism)
         left = design.settings.blocks - self.learner.done
         if left > 1:
-            mechanism = self._mechanism()
+            # whole, or the budget refuses them before one of them is paid
             event = of_standing(design.cost(mechanism, left), mechanism.standing)
-            mark = self._mark()
-            purpose = (
-                f"adaptation by {design.settings.name} {mark}s {self.learner.done + 1} to {design.settings.blocks})"
-            )
-            vault.reserve(event, purpose=purpose, mark=mark, allow_unproven=self.allow_unproven)
+            blocks = f"{self._mark}s {self.learner.done + 1} to {design.settings.blocks})"
+            purpose = f"{self.paying.plan.purpose} {blocks}"
+            vault.reserve(event, purpose=purpose, mark=self._mark, allow_unproven=self.allow_unproven)
+        return mechanism
 
-    def _block(self, number: int, vault: list[Vault], progress: Progress | None) -> None:
+    def _block(self, number: int, progress: Progress | None) -> None:
         """Run or resume one block."""
-        with ExitStack() as held:
-            self._pay_block(number, vault, progress, held)
-
-    def _pay_block(self, number: int, vault: list[Vault], progress: Progress | None, held: ExitStack) -> None:
-        """The same; `held` delays interrupts from the charge until the releases are kept or used."""
-        learner, design = self.learner, self.learner.design
-        path = None if self.job is None or design.settings.releases_per_block != 1 else kept_release(self.job, number)
-        times = 0 if self.job is None else self.spent(self._mark(number))
-        kept: Release | None = None
-        stream: Stream | None = None
-        if path is not None and path.exists():
-            if not times:
-                raise DataError(f"{path} was never paid for: the ledger holds no charge of this block.")
-            kept = Release.load(path, inside=path.parent)
-            self._check(kept.guarantee)
-            check_charged(times, counted(kept.guarantee), path.parent)
-            self.block = self.block or kept.guarantee
-        elif times and not self.pay_again and not self._repeatable(number, vault):
-            if design.settings.blocks == 1:
-                raise LostReleaseError(
-                    "This job was stopped between its charge and its release: its budget is spent and the release is "
-                    "lost, so allow a second charge (pay_again), if its ledger has room for it."
-                )
-            learner.done, self.lost = number + 1, self.lost + 1
-            self._keep()
-            return
-        else:
-            opened = self._opened(vault)
-            # the weights of the query must be on disk after a kill
-            self._keep()
-            mechanism = self._mechanism()
-            learner.rehearse(mechanism)
-            self._reserve(opened)
-            purpose = f"adaptation by {design.settings.name} {self._mark(number)}"
-            if path is not None and opened.repeats(mechanism):
-                held.enter_context(finishing())
-                kept = PaidFile.salted(path).release(
-                    opened, mechanism, purpose=purpose, delta=design.delta, charged=bool(times)
-                )
-                # a second charge of this block, where the first cannot be made again, counts too
-                self.charged += int(self.spent(self._mark(number))) - int(times)
-                self.block = kept.guarantee
+        learner, paying, part = self.learner, self.paying, f"block {number + 1}"
+        alone = learner.design.settings.releases_per_block == 1
+        file = paying.home.file(part) if alone else None
+        there, paid = file is not None and file.path.exists(), paying.charged(part)
+        try:
+            if paid and not there and not paying.pay_again and not self._remade(file):
+                raise paying.home.lost(part)
+            if file is not None and (there or paying.vault.repeats(self._mechanism())):
+                self._repeated_block(file, part, progress)
             else:
-                allowed = self.allow_unproven
-                block = paid_block(opened, mechanism, purpose=purpose, delta=design.delta, allow_unproven=allowed)
-                stream = held.enter_context(block)
-                self.charged += 1
-                self.block = stream.guarantee
-
-        def save(release: Release) -> None:
-            if path is None:
-                return
-            try:
-                release.save(path)
-            except OSError as error:
-                again = PaidFile.salted(path).again.exists()
-                what = "run it again, which costs nothing more" if again else "this release is lost, its charge stays"
-                raise DataError(f"{path} could not be written ({error.strerror}): {what}.") from None
-            # kept: from here on an interrupt loses nothing
-            PaidFile.salted(path).forget()
-            held.close()
-
-        if kept is not None and stream is None and path is not None:
-            if not path.exists():
-                save(kept)
-            # a kill may have left it beside a release that is whole
-            PaidFile.salted(path).forget()
-        learner.run_block(stream, kept, save, progress)
+                self._streamed_block(file, part, progress)
+        except LostReleaseError:
+            if learner.design.settings.blocks == 1:
+                raise
+            learner.done, self.lost = number + 1, self.lost + 1
         self._keep()
-        if path is not None and not learner.keeps_release:
-            path.unlink(missing_ok=True)
+        if file is not None and not learner.keeps_release:
+            file.path.unlink(missing_ok=True)
 
-    def _opened(self, vault: list[Vault]) -> Vault:
-        """The vault, opened and checked once."""
-        if not vault:
-            vault.append(self.open_vault())
-            self.learner.design.check_facts(vault[0].facts)
-        return vault[0]
+    def _remade(self, file: PaidFile | None) -> bool:
+        """Whether the release of a charged block can be made again for no charge; no vault is opened without a salt."""
+        return file is not None and file.again.exists() and file.remade(self.paying.vault, self._mechanism())
 
-    def _repeatable(self, number: int, vault: list[Vault]) -> bool:
-        """Whether the release of a charged block can be made again, for no charge, from the salt that is kept."""
-        if self.job is None:
-            return False
-        file = PaidFile.salted(kept_release(self.job, number))
-        return file.again.exists() and file.remade(self._opened(vault), self._mechanism())
+    def _repeated_block(self, file: PaidFile, part: str, progress: Progress | None) -> None:
+        """A block of one release that is on disk, or that a kill cannot lose."""
 
-    def _check(self, block: Guarantee) -> None:
-        """Refuse a block that was charged as another event than the design's."""
-        check_block(block, self.learner.design.cost(self._mechanism(), 1))
+        def check(release: Release) -> None:
+            check_block(release.guarantee, self._one_block())
+
+        try:
+            kept, _ = self.paying.release(self._prepared, check, part)
+        except OSError as error:
+            if not self.paying.charged(part):
+                raise
+            raise _unwritten(file, error) from None
+        self._count()
+        self.block = self.block or kept.guarantee
+        self.learner.run_block(None, kept, lambda release: None, progress)
+
+    def _streamed_block(self, file: PaidFile | None, part: str, progress: Progress | None) -> None:
+        """A block of a stream; an interrupt waits from the charge until its releases are kept or used."""
+        mechanism = self._prepared()
+        with ExitStack() as held:
+            stream = held.enter_context(self.paying.block(mechanism, part))
+            self._count()
+            self.block = stream.guarantee
+
+            def save(release: Release) -> None:
+                if file is None:
+                    return
+                try:
+                    file.write(release, file.path)
+                except OSError as error:
+                    raise _unwritten(file, error) from None
+                # kept: from here on an interrupt loses nothing
+                held.close()
+
+            self.learner.run_block(stream, None, save, progress)
+
+    def _count(self) -> None:
+        """How many blocks were charged, as the ledger says it."""
+        self.charged = self.paying.spent(self._mark)
+
+    def _one_block(self) -> Event:
+        return self.learner.design.cost(self._mechanism(), 1)
 
     def _restore(self) -> None:
-        if self.job is None:
+        folder = self.paying.folder
+        if folder is None:
             return
-        self.charged = self.spent(self._mark())
-        path = self.job.folder / CHECKPOINT
+        self._count()
+        path = folder / CHECKPOINT
         if path.exists():
             tensors, facts = read_tensors(path)
-            if facts.get("job") != self.job.name:
+            if facts.get("job") != self.paying.name:
                 raise DataError(f"{path} belongs to another job: remove it.")
             self.learner.restore(tensors, facts)
             self.lost = int(facts["lost"])
             if facts["block"] is not None:
                 self.block = counted_anew(json.dumps(facts["block"]))
-                self._check(self.block)
+                check_block(self.block, self._one_block())
         if self.charged:
             # the guarantee counts the design's event for every block, lost ones included
-            event = self.learner.design.cost(self._mechanism(), 1)
-            check_charged(self.charged, event, self.job.folder, all_of_them=True)
+            check_charged(self.charged, self._one_block(), folder, all_of_them=True)
         # lost blocks were charged too
         if self.learner.done > self.charged:
             raise DataError(f"{path} lists more blocks than the ledger was charged for: restore both from a backup.")
 
     def _keep(self) -> None:
-        if self.job is None:
+        if self.paying.folder is None:
             return
         tensors, facts = self.learner.state()
         block = None if self.block is None else self.block.to_dict()
-        folder: Path = self.job.folder
-        write_tensors(folder / CHECKPOINT, tensors, {**facts, "job": self.job.name, "lost": self.lost, "block": block})
+        path: Path = self.paying.folder / CHECKPOINT
+        write_tensors(path, tensors, {**facts, "job": self.paying.name, "lost": self.lost, "block": block})
 
 
-def kept_release(job: Job, number: int) -> Path:
-    """Where the one release of a block is kept."""
-    return job.folder / f"block-{number + 1}.npz"
+def _unwritten(file: PaidFile, error: OSError) -> DataError:
+    """The sentence for a release that was paid for and could not be written."""
+    what = "run it again, which costs nothing more" if file.again.exists() else "this release is lost, its charge stays"
+    return DataError(f"{file.path} could not be written ({error.strerror}): {what}.")

@@ -65,41 +65,15 @@ class DpDann(SampledConfig):
     """The largest norm of one record's gradient."""
 
 
-class DpDannMethod(AdaptationMethod):
-    """Sums of clipped gradients of a discriminator, proven as `ClippedGradients` is."""
-
-    config = DpDann
-
-    def defaults(self, sizes: Sizes) -> SampledConfig:
-        """Gradients of norm 1."""
-        return DpDann.usual(sizes, clip=1.0)
-
-    def sigma(self, settings: DpDann, size: int, facts: Facts, epsilon: float, delta: float) -> float:
-        """σ of every step."""
-        records = self.shown_records(facts)
-        check_sample(settings.sample, records)
-        return gradient(
-            adjacency=facts.adjacency, delta=delta, epsilon=epsilon, records=records, batch=settings.sample,
-            steps=settings.releases, clip=settings.clip, clipping="per-example",
-        ).sigma  # fmt: skip
-
-    def learner(
-        self, design: AdaptationDesign, x: NDArray[Any], y: NDArray[np.int64], device: str, folder: Path | None
-    ) -> Learner:
-        """One with a discriminator."""
-        return DannLearner(design, x, y, device)
-
-
 class SampledLearner(Learner):
     """Takes one step after every release."""
 
     settings: SampledConfig
 
-    def __init__(
-        self, design: AdaptationDesign, x: NDArray[Any], y: NDArray[np.int64], device: str, folder: Path | None = None
-    ) -> None:
-        super().__init__(design, x, y, device, folder)
-        self.strength = self.settings.weight
+    @property
+    def strength(self) -> float:
+        """λ at the end of its rise."""
+        return self.settings.weight
 
     @property
     def aligned(self) -> int:
@@ -237,3 +211,23 @@ class DomainGradients:
         """The mean gradient."""
         each = self.each(weights, rows, labels)
         return np.asarray(torch.as_tensor(each).mean(dim=0).cpu().numpy())
+
+
+class DpDannMethod(AdaptationMethod):
+    """Sums of clipped gradients of a discriminator, proven as `ClippedGradients` is."""
+
+    config = DpDann
+    learner = DannLearner
+
+    def defaults(self, sizes: Sizes) -> SampledConfig:
+        """Gradients of norm 1."""
+        return DpDann.usual(sizes, clip=1.0)
+
+    def sigma(self, settings: DpDann, size: int, facts: Facts, epsilon: float, delta: float) -> float:
+        """σ of every step."""
+        records = self.shown_records(facts)
+        check_sample(settings.sample, records)
+        return gradient(
+            adjacency=facts.adjacency, delta=delta, epsilon=epsilon, records=records, batch=settings.sample,
+            steps=settings.releases, clip=settings.clip, clipping="per-example",
+        ).sigma  # fmt: skip

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from privot.accounting import projection
 from privot.accounting.events import Frame
 from privot.adaptation.adaptation_config import CHOSEN, Sizes
-from privot.adaptation.adaptation_design import AdaptationDesign
 from privot.adaptation.adaptation_methods.adaptation_method import AdaptationMethod
 from privot.adaptation.adaptation_methods.sliced_alignment import check_sample
-from privot.adaptation.learner import Learner, Progress
+from privot.adaptation.learner import Progress
 from privot.adaptation.networks import FrozenRepresentation, weights_of
 from privot.mechanisms import Facts, Mechanism
 from privot.release import Release
@@ -34,32 +31,6 @@ class Published(SampledConfig):
 
     slices: int = CHOSEN
     frame: Frame = CHOSEN
-
-
-class PublishedMethod(AdaptationMethod):
-    """One gradient before every step."""
-
-    config = Published
-    unproven = True
-
-    def defaults(self, sizes: Sizes) -> SampledConfig:
-        """Independent directions, as published."""
-        return Published.usual(sizes, slices=200 if sizes.image else 100, frame="independent")
-
-    def sigma(self, settings: Published, size: int, facts: Facts, epsilon: float, delta: float) -> float:
-        """σ of every projection, as published: rows are brought to norm 1/2, so Δ = 1."""
-        records = self.shown_records(facts)
-        check_sample(settings.sample, records)
-        return projection(
-            size, settings.slices, adjacency=facts.adjacency, delta=delta, epsilon=epsilon, records=records,
-            batch=settings.sample, steps=settings.releases, clip=0.5, frame=settings.frame,
-        ).sigma  # fmt: skip
-
-    def learner(
-        self, design: AdaptationDesign, x: NDArray[Any], y: NDArray[np.int64], device: str, folder: Path | None
-    ) -> Learner:
-        """One that adds the released gradient to its own."""
-        return PublishedLearner(design, x, y, device)
 
 
 class PublishedLearner(SampledLearner):
@@ -93,3 +64,24 @@ class PublishedLearner(SampledLearner):
                 found = np.array(value[name]) if isinstance(value[name], np.ndarray) else value[name]
                 p.grad += self.weight() * torch.as_tensor(found).to(p)
         self.apply(loss, tell)
+
+
+class PublishedMethod(AdaptationMethod):
+    """One gradient before every step."""
+
+    config = Published
+    learner = PublishedLearner
+    unproven = True
+
+    def defaults(self, sizes: Sizes) -> SampledConfig:
+        """Independent directions, as published."""
+        return Published.usual(sizes, slices=200 if sizes.image else 100, frame="independent")
+
+    def sigma(self, settings: Published, size: int, facts: Facts, epsilon: float, delta: float) -> float:
+        """σ of every projection, as published: rows are brought to norm 1/2, so Δ = 1."""
+        records = self.shown_records(facts)
+        check_sample(settings.sample, records)
+        return projection(
+            size, settings.slices, adjacency=facts.adjacency, delta=delta, epsilon=epsilon, records=records,
+            batch=settings.sample, steps=settings.releases, clip=0.5, frame=settings.frame,
+        ).sigma  # fmt: skip

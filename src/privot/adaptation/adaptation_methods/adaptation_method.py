@@ -8,8 +8,8 @@ registry (`privot.adaptation.adaptation_methods.METHODS`). It sees releases and 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,6 +40,8 @@ class AdaptationMethod(ABC):
     """
 
     config: ClassVar[type[AdaptationConfig]]
+    learner: ClassVar[Callable[..., TargetLearner]]
+    """Makes what is trained, of (design, x, y, device, folder); the folder is that of the job, or None."""
     unproven: ClassVar[bool] = False
     """Whether no theorem covers what it releases, so that it must be allowed before anything is read."""
     sums: ClassVar[bool] = False
@@ -75,12 +77,6 @@ class AdaptationMethod(ABC):
         """`design` with what else is decided before anything is paid; `x` are the source's rows."""
         return design
 
-    @abstractmethod
-    def learner(
-        self, design: AdaptationDesign, x: NDArray[Any], y: NDArray[np.int64], device: str, folder: Path | None
-    ) -> TargetLearner:
-        """Networks ready to train; `folder` is that of the job, where there is one."""
-
     def plan(
         self, terms: AdaptationTerms, facts: Facts, x: NDArray[Any], y: NDArray[np.int64], *, by_request: bool
     ) -> AdaptationDesign:
@@ -98,16 +94,10 @@ class AdaptationMethod(ABC):
         network = terms.network or self.network(shape is not None)
         sizes = Sizes(shape is not None, facts.records or 1, network, device == "cuda")
         settings = self.settings(terms.asked, sizes)
-        config = {
-            "kind": network,
-            "columns": facts.dim,
-            "shape": shape,
-            "classes": int(y.max()) + 1,
-            "low": low,
-            "high": high,
-        }
+        config = {"kind": network, "columns": facts.dim, "shape": shape, "classes": int(y.max()) + 1}
         seed = fresh_seed() if terms.seed is None else check_seed(terms.seed)
         budget = float(terms.epsilon), float(terms.delta)
+        config |= {"low": low, "high": high}
         sigma = self.sigma(settings, build(config, seed).size, facts, *budget)
         design = AdaptationDesign(settings, config, sigma, *budget, seed, facts, source=source_digest(x, y))
         return self.completed(design, x, device, by_request)

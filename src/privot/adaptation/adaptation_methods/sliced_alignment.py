@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from privot.accounting import projection
 from privot.accounting.events import Composed, Frame, Projection, Sampled, event_from_dict, leaves
@@ -73,63 +69,15 @@ class Sliced(TrainedConfig):
     power: float = CHOSEN
 
 
-class SlicedMethod(AdaptationMethod):
-    """Projections of the representation, block by block."""
-
-    config = Sliced
-
-    def defaults(self, sizes: Sizes) -> Sliced:
-        """Few releases of all records: their cost does not depend on how long the training on each is."""
-        return Sliced(
-            **sizes.trained(), warmup=sizes.steps // 2, finish=0, weight=1.0, blocks=10, releases_per_block=1,
-            steps=sizes.steps // 20, slices=50, frame="orthogonal", clip=0.5, power=2.0,
-        )  # fmt: skip
-
-    def sigma(self, settings: Sliced, size: int, facts: Facts, epsilon: float, delta: float) -> float:
-        """σ of every projection."""
-        records = self.shown_records(facts)
-        check_sample(settings.sample, records)
-        return projection(
-            size, settings.slices, adjacency=facts.adjacency, delta=delta, epsilon=epsilon, records=records,
-            batch=settings.sample, steps=settings.releases, clip=settings.clip, frame=settings.frame,
-        ).sigma  # fmt: skip
-
-    def learner(
-        self, design: AdaptationDesign, x: NDArray[Any], y: NDArray[np.int64], device: str, folder: Path | None
-    ) -> Learner:
-        """One that aligns with what is released."""
-        return SlicedLearner(design, x, y, device)
-
-    def paid_elsewhere(self, design: AdaptationDesign, paid: Guarantee, releases: int) -> AdaptationDesign:
-        """`design` with the noise, number and cost of the `releases` of a stream in place of its own."""
-        steps = [event for event, _ in leaves(Composed(tuple(event_from_dict(e) for e in paid.events)))]
-        one = steps[0].event if isinstance(steps[0], Sampled) else steps[0]
-        size = build(design.networks, design.seed).size
-        if len(steps) != 1 or not isinstance(one, Projection) or one.dim != size:
-            raise UsageError("The stream must answer with projections of a representation of this network's size.")
-        sampling = steps[0].sampling if isinstance(steps[0], Sampled) else None
-        changes: dict[str, Any] = {
-            "blocks": 1,
-            "releases_per_block": releases,
-            "slices": one.slices,
-            "frame": one.frame,
-            "clip": one.sensitivity / one.adjacency.sensitivity(1.0),
-            "sample": sampling.batch if isinstance(sampling, FixedSize) else None,
-        }
-        settings = replace(design.settings, **changes)
-        return replace(design, settings=settings, sigma=one.sigma, epsilon=paid.epsilon(), delta=paid.at_delta)
-
-
 class SlicedLearner(Learner):
     """Asks for projections at its present weights, and descends on the distance to them."""
 
     settings: Sliced
 
-    def __init__(
-        self, design: AdaptationDesign, x: NDArray[Any], y: NDArray[np.int64], device: str, folder: Path | None = None
-    ) -> None:
-        super().__init__(design, x, y, device, folder)
-        self.strength = self.settings.weight
+    @property
+    def strength(self) -> float:
+        """λ at the end of its rise."""
+        return self.settings.weight
 
     @property
     def aligned(self) -> int:
@@ -156,6 +104,48 @@ class SlicedLearner(Learner):
         s = self.settings
         loss, before = smoothed(self.networks, release, s.batch, self.aligning, self.random, s.power)
         self.steps(self.step + s.steps, loss, tell, before=before)
+
+
+class SlicedMethod(AdaptationMethod):
+    """Projections of the representation, block by block."""
+
+    config = Sliced
+    learner = SlicedLearner
+
+    def defaults(self, sizes: Sizes) -> Sliced:
+        """Few releases of all records: their cost does not depend on how long the training on each is."""
+        return Sliced(
+            **sizes.trained(), warmup=sizes.steps // 2, finish=0, weight=1.0, blocks=10, releases_per_block=1,
+            steps=sizes.steps // 20, slices=50, frame="orthogonal", clip=0.5, power=2.0,
+        )  # fmt: skip
+
+    def sigma(self, settings: Sliced, size: int, facts: Facts, epsilon: float, delta: float) -> float:
+        """σ of every projection."""
+        records = self.shown_records(facts)
+        check_sample(settings.sample, records)
+        return projection(
+            size, settings.slices, adjacency=facts.adjacency, delta=delta, epsilon=epsilon, records=records,
+            batch=settings.sample, steps=settings.releases, clip=settings.clip, frame=settings.frame,
+        ).sigma  # fmt: skip
+
+    def paid_elsewhere(self, design: AdaptationDesign, paid: Guarantee, releases: int) -> AdaptationDesign:
+        """`design` with the noise, number and cost of the `releases` of a stream in place of its own."""
+        steps = [event for event, _ in leaves(Composed(tuple(event_from_dict(e) for e in paid.events)))]
+        one = steps[0].event if isinstance(steps[0], Sampled) else steps[0]
+        size = build(design.networks, design.seed).size
+        if len(steps) != 1 or not isinstance(one, Projection) or one.dim != size:
+            raise UsageError("The stream must answer with projections of a representation of this network's size.")
+        sampling = steps[0].sampling if isinstance(steps[0], Sampled) else None
+        changes: dict[str, Any] = {
+            "blocks": 1,
+            "releases_per_block": releases,
+            "slices": one.slices,
+            "frame": one.frame,
+            "clip": one.sensitivity / one.adjacency.sensitivity(1.0),
+            "sample": sampling.batch if isinstance(sampling, FixedSize) else None,
+        }
+        settings = replace(design.settings, **changes)
+        return replace(design, settings=settings, sigma=one.sigma, epsilon=paid.epsilon(), delta=paid.at_delta)
 
 
 def check_sample(sample: int | None, records: int) -> None:

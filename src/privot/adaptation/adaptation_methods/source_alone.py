@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any, ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import ClassVar
 
 from privot.adaptation.adaptation_config import AdaptationConfig, Sizes, TrainedConfig
-from privot.adaptation.adaptation_design import AdaptationDesign
 from privot.adaptation.adaptation_methods.adaptation_method import AdaptationMethod
 from privot.adaptation.learner import Learner
 
@@ -31,13 +26,8 @@ class SourceMethod(AdaptationMethod):
     """No release."""
 
     config = Source
+    learner = Learner
 
     def defaults(self, sizes: Sizes) -> Source:
         """As many steps as other methods take."""
         return Source(warmup=0, finish=sizes.steps, **sizes.trained())
-
-    def learner(
-        self, design: AdaptationDesign, x: NDArray[Any], y: NDArray[np.int64], device: str, folder: Path | None
-    ) -> Learner:
-        """One that knows no release."""
-        return Learner(design, x, y, device)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 from privot.adaptation.adaptation_config import CHOSEN, FittingConfig, Sizes
@@ -72,6 +70,7 @@ class StandInMethod(SumsMethod):
     """One mean embedding, of the features that a synthesis would release."""
 
     config = StandIn
+    learner = StandInLearner
     follows = "generator, stand-in, checks and classifier"
     checks = Checks
 
@@ -112,12 +111,6 @@ class StandInMethod(SumsMethod):
         if settings.generator is not None:
             rules["steps"] = settings.generator
         return replace(design, features=chosen.mechanism.features.to_dict(), rules=rules)
-
-    def learner(
-        self, design: AdaptationDesign, x: NDArray[Any], y: NDArray[np.int64], device: str, folder: Path | None
-    ) -> StandInLearner:
-        """One that trains the generator, checks what it makes, and then the committee."""
-        return StandInLearner(design, x, y, device, folder)
 
     def networks(self, design: AdaptationDesign) -> Committee:
         """A committee."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,6 +40,7 @@ class TableStandInMethod(AdaptationMethod):
     """What is released and the width of a row follow from the schema."""
 
     config = TableStandIn
+    learner = TableLearner
     sums = True
     # its classifier weighs the source by itself
     beside_source = False
@@ -63,14 +63,8 @@ class TableStandInMethod(AdaptationMethod):
         settings = self.settings(terms.asked, Sizes(False, facts.records or 1, network))
         if terms.network not in (None, network):
             raise UsageError("A table has a linear classifier of its cells: leave out the network.")
-        config = {
-            "kind": network,
-            "columns": cell_width(codec),
-            "shape": None,
-            "classes": codec.classes,
-            "low": 0.0,
-            "high": 1.0,
-        }
+        config = {"kind": network, "columns": cell_width(codec), "shape": None, "classes": codec.classes}
+        config |= {"low": 0.0, "high": 1.0}
         seed = fresh_seed() if terms.seed is None else check_seed(terms.seed)
         budget = float(terms.epsilon), float(terms.delta)
         chosen = TableDesign.choose(TableCodec(codec.schema.without_label()), facts, *budget, seed)
@@ -93,12 +87,6 @@ class TableStandInMethod(AdaptationMethod):
         if isinstance(records, Mapping):
             records = cell_rows(unlabelled_rows(records, kind.codec), kind.codec)
         return checked_rows(records)
-
-    def learner(
-        self, design: AdaptationDesign, x: NDArray[Any], y: NDArray[np.int64], device: str, folder: Path | None
-    ) -> TableLearner:
-        """One that weighs the source like the stand-in."""
-        return TableLearner(design, x, y, device, folder)
 
     def networks(self, design: AdaptationDesign) -> Committee:
         """One linear classifier."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,10 +52,37 @@ class Embedding(FittingConfig):
     frequencies: int = CHOSEN
 
 
+class EmbeddingLearner(Learner):
+    """Fits the transformation to each release; all other steps are on the source, transformed."""
+
+    settings: Embedding
+    keeps_release = True
+
+    @property
+    def wide(self) -> float:
+        """The factor on fitted spreads."""
+        return self.settings.wide
+
+    @property
+    def bend(self) -> bool:
+        """Vectors too are distorted, by a little."""
+        return self.settings.augment
+
+    def mechanism(self) -> Mechanism:
+        """One mean embedding of the target."""
+        return self.design.mean_embedding(self.device.type)
+
+    def learn(self, release: Release, tell: Progress | None = None) -> None:
+        """Fit the transformation."""
+        fit(self.change, self.source, release, self.settings, self.random)
+        self.fitted, self._shares = True, None
+
+
 class EmbeddingMethod(SumsMethod):
     """Mean embeddings along the source's own bandwidths."""
 
     config = Embedding
+    learner = EmbeddingLearner
 
     def defaults(self, sizes: Sizes) -> Embedding:
         """One release."""
@@ -81,39 +107,6 @@ class EmbeddingMethod(SumsMethod):
             "frame": "orthogonal",
         }
         return replace(design, features=features)
-
-    def learner(
-        self, design: AdaptationDesign, x: NDArray[Any], y: NDArray[np.int64], device: str, folder: Path | None
-    ) -> Learner:
-        """One that trains on transformed records."""
-        return EmbeddingLearner(design, x, y, device)
-
-
-class EmbeddingLearner(Learner):
-    """Fits the transformation to each release; all other steps are on the source, transformed."""
-
-    settings: Embedding
-    keeps_release = True
-
-    def __init__(
-        self, design: AdaptationDesign, x: NDArray[Any], y: NDArray[np.int64], device: str, folder: Path | None = None
-    ) -> None:
-        super().__init__(design, x, y, device, folder)
-        self.wide = self.settings.wide
-
-    @property
-    def bend(self) -> bool:
-        """Vectors too are distorted, by a little."""
-        return self.settings.augment
-
-    def mechanism(self) -> Mechanism:
-        """One mean embedding of the target."""
-        return self.design.mean_embedding(self.device.type)
-
-    def learn(self, release: Release, tell: Progress | None = None) -> None:
-        """Fit the transformation."""
-        fit(self.change, self.source, release, self.settings, self.random)
-        self.fitted, self._shares = True, None
 
 
 def _spread(x: NDArray[Any], low: float, high: float, seed: int) -> float:

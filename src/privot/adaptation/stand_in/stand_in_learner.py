@@ -20,10 +20,11 @@ from torch import Tensor
 from privot.adaptation.adaptation_design import AdaptationDesign
 from privot.adaptation.alignment.transformation_fit import Source, fit
 from privot.adaptation.alignment.transformations import Transformation, transformation
+from privot.adaptation.learner import Keep, Progress
 from privot.adaptation.networks import Committee, Networks, build, build_committee
 from privot.adaptation.stand_in.report_figures import SHOWN, write_rounds, write_views
 from privot.adaptation.stand_in.self_training import Schedule, SelfTraining, Views
-from privot.adaptation.stand_in.single_release import STAND_IN, take_release
+from privot.adaptation.stand_in.single_release import STAND_IN, SingleRelease
 from privot.errors import DataError
 from privot.kinds.kind_registry import kind_of_params
 from privot.mechanisms import Mechanism
@@ -37,11 +38,6 @@ from privot.synthesis.neural.generator_training import checkpoint
 from privot.synthesis.neural.generator_training.training_dry_run import rehearse
 from privot.synthesis.neural.generators.generator import build as build_generator
 from privot.synthesis.output.saved_model import write_model
-from privot.vault.stream import Stream
-
-Progress = Callable[[int, int, float], None]
-"""Step, steps in all, loss."""
-Keep = Callable[[bool], None]
 
 GENERATOR_CHECKPOINT = "generator-checkpoint.safetensors"
 _ROWS = 2048
@@ -80,10 +76,8 @@ class Checks:
         return dict(vars(self))
 
 
-class StandInLearner:
+class StandInLearner(SingleRelease):
     """The training of the method "stand-in"; `state` and `restore` carry finished stages over a kill."""
-
-    keeps_release = True
 
     def __init__(
         self,
@@ -93,6 +87,7 @@ class StandInLearner:
         device: str,
         folder: Path | None = None,
     ) -> None:
+        super().__init__()
         self.design, self.device, self.folder = design, torch.device(device), folder
         if design.rules is None:
             raise DataError("This design has no generator: it is not one of the method stand-in.")
@@ -109,12 +104,6 @@ class StandInLearner:
         self._held_out, self._rows = order[:tenth], order[tenth:]
         if not len(self._rows):
             raise DataError("The source has one record: adaptation needs at least two.")
-        self.done = 0
-        self.fitted = False
-        self.losses: list[float] = []
-        self.release: Release | None = None
-        self.generator: FittedGenerator | None = None
-        self.checks: Checks | None = None
         self._start: Networks | None = None
         self._members = 0
         self._restored: tuple[Any, list[float], str] | None = None
@@ -135,27 +124,17 @@ class StandInLearner:
         assert isinstance(mechanism, MeanEmbedding)
         rehearse(mechanism.features, self.rules, 1, device=self.device.type, seed=self.design.seed)
 
-    def before(self, progress: Progress | None, keep: Keep | None) -> None:
-        """Nothing: all of the training may use the release."""
-
-    def run_block(
-        self, stream: Stream | None, kept: Release | None, save: Callable[[Release], None], tell: Progress | None
-    ) -> None:
-        """Take the one release, or the one that was `kept`."""
-        self.release, self.done = take_release(stream, kept, save), 1
-
     def after(self, progress: Progress | None, keep: Keep | None) -> None:
         """Every stage that is not over yet."""
-        if self.release is None:
-            raise DataError("There is no release to learn from.")
+        release = self.released()
         s, kept = self.settings, keep or (lambda now: None)
         if self._restored is not None:
             generator, losses, digest = self._restored
-            if digest != self.release.digest():
+            if digest != release.digest():
                 raise DataError(f"The checkpoint in {self.folder} was made from another release: remove it.")
-            self._use_generator(generator, losses, self.release)
+            self._use_generator(generator, losses, release)
         if self.generator is None:
-            self._train_generator(self.release, progress)
+            self._train_generator(release, progress)
             kept(True)
         assert self.generator is not None
         made = torch.as_tensor(self.generator.sample(s.samples, seed=self.design.seed)[0], dtype=torch.float32)
@@ -166,8 +145,8 @@ class StandInLearner:
             kept(True)
         self._before += s.warmup
         if self.checks is None:
-            if self._determined(self.release):
-                fit(self.change, self.source, self.release, s, self._random("fit"))
+            if self._determined(release):
+                fit(self.change, self.source, release, s, self._random("fit"))
             self.checks = self._checked(stand_in, progress)
             kept(True)
         self._before += s.check

@@ -18,10 +18,11 @@ from torch import Tensor
 
 from privot.adaptation.adaptation_design import AdaptationDesign
 from privot.adaptation.alignment.transformations import transformation
+from privot.adaptation.learner import Keep, Progress
 from privot.adaptation.networks import build_committee
-from privot.adaptation.stand_in.single_release import STAND_IN, take_release
+from privot.adaptation.stand_in.single_release import STAND_IN, SingleRelease
 from privot.adaptation.stand_in.table_rows import cell_rows
-from privot.adaptation.stand_in.weighted_training import STEPS, TableChecks, fit_weighted
+from privot.adaptation.stand_in.weighted_training import STEPS, fit_weighted
 from privot.errors import DataError
 from privot.kinds import as_kind
 from privot.mechanisms import Mechanism
@@ -33,10 +34,6 @@ from privot.synthesis.tabular.table_design import TableDesign
 from privot.tables.codec import TableCodec
 from privot.vault.stream import Stream
 
-Progress = Callable[[int, int, float], None]
-"""Step, steps in all, loss."""
-Keep = Callable[[bool], None]
-
 
 def release_of(design: AdaptationDesign) -> TableDesign:
     """What is released of a table: its columns without the label."""
@@ -45,11 +42,8 @@ def release_of(design: AdaptationDesign) -> TableDesign:
     return TableDesign.from_dict(design.table["release"], TableCodec(design.kind.codec.schema.without_label()))
 
 
-class TableLearner:
+class TableLearner(SingleRelease):
     """The training of the method "stand-in" for tables; the release is kept, and all else follows from it."""
-
-    keeps_release = True
-    fitted = False
 
     def __init__(
         self,
@@ -59,16 +53,12 @@ class TableLearner:
         device: str,
         folder: Path | None = None,
     ) -> None:
+        super().__init__()
         self.design, self.folder, self.table = design, folder, release_of(design)
         columns, classes = int(design.networks["columns"]), int(design.networks["classes"])
         self.networks = build_committee(design.networks, design.seed, 1).to(device)
         self.change = transformation(None, columns, classes)
         self._x, self._y, self._classes = x, y, classes
-        self.losses: list[float] = []
-        self.done = 0
-        self.release: Release | None = None
-        self.generator: FittedTable | None = None
-        self.checks: TableChecks | None = None
 
     @property
     def total(self) -> int:
@@ -83,23 +73,18 @@ class TableLearner:
         """Refuse, before anything is paid, a schema that fails."""
         self.table.rehearse()
 
-    def before(self, progress: Progress | None, keep: Keep | None) -> None:
-        """Nothing: all of the training may use the release."""
-
     def run_block(
         self, stream: Stream | None, kept: Release | None, save: Callable[[Release], None], tell: Progress | None
     ) -> None:
         """Take the one release, or the one that was `kept`."""
         if kept is not None:
             self.table.check_release(kept)
-        self.release, self.done = take_release(stream, kept, save), 1
+        super().run_block(stream, kept, save, tell)
 
     def after(self, progress: Progress | None, keep: Keep | None) -> None:
         """Fit the model of the table, draw the stand-in, fit the classifier."""
-        if self.release is None:
-            raise DataError("There is no release to learn from.")
         design = self.design
-        self.generator = FittedTable(self.table.fit(self.release))
+        self.generator = FittedTable(self.table.fit(self.released()))
         settings: Any = design.settings
         drawn, _ = self.generator.model.sample_rows(settings.samples, design.seed)
 

@@ -235,18 +235,11 @@ class PlannedAdaptation:
 
     def _train(self, job: Job, opened: Callable[[], Vault], book: Ledger, how: AdaptRun) -> None:
         from privot.cli.printing.progress import training_bar
+        from privot.jobs.run import Run
 
         with training_bar(self.options.epsilon, quiet=how.as_json) as tell, ledgers.second_charges():
-            self.adapter.run(
-                job,
-                self.public,
-                opened,
-                charges(book),
-                ledger=book.identity,
-                pay_again=how.pay_again,
-                progress=tell,
-                every=how.checkpoint,
-            )
+            run = Run(job, opened, charges(book), book.identity, how.pay_again)
+            self.adapter.run(run, self.public, progress=tell, every=how.checkpoint)
 
     def _held(self, records: Dataset) -> dict[str, Any]:
         """What a vault of these records is made with."""

@@ -105,7 +105,9 @@ def _real_learner() -> Any:
 def _on_real_records(made: Any, vault: Any, public: Any, rows: Any, device: str) -> Any:
     """The same adaptation with the real records in place of the stand-in."""
     from privot.adaptation.paid_training import PaidTraining
+    from privot.jobs.home import Memory
+    from privot.jobs.run import Run
 
     learner = _real_learner()(made.design(vault.facts, public), *public, device)
     learner.rows = rows
-    return made._finished(PaidTraining(learner, lambda: vault), None)
+    return made._finished(PaidTraining(learner, Run(Memory(), lambda: vault, vault.charges)), None)
