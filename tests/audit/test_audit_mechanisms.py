@@ -164,6 +164,7 @@ def test_events_that_cannot_be_simulated_are_refused() -> None:
 def test_one_run_of_dp_sgd_is_below_its_claim_and_above_zero() -> None:
     found = one_run(0.3, DELTA, canaries=600)
     assert 1.0 < found.epsilon() <= found.claim.epsilon()
+    assert (found.epsilon(DELTA / 10), found.epsilon(DELTA * 10)) == (found.epsilon(), 0.0)
     assert not found.refuted
     sampled = one_run(0.5, DELTA, rate=0.5, steps=4, canaries=300)
     assert sampled.epsilon() <= sampled.claim.epsilon()

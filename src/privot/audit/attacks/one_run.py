@@ -21,6 +21,7 @@ from privot.audit.attacks.dp_sgd_attack import RowGradients
 from privot.audit.findings import Claim
 from privot.audit.simulation.neighbours import Neighbour, releases
 from privot.audit.statistics.epsilon_bounds import DEFAULT_CONFIDENCE, check_confidence, one_run_epsilon
+from privot.common.arguments import check_delta
 from privot.guarantee import Adjacency
 from privot.mechanisms import ClippedGradients
 from privot.mechanisms.gradients.gradient_function import Query
@@ -35,21 +36,25 @@ GUESSED = (0.02, 0.05, 0.1, 0.25, 0.5)
 
 @dataclass(frozen=True)
 class OneRun:
-    """The result of one run: `guesses` on `canaries` canaries, `right` of them correct."""
+    """What one run `measured` of ε at the claim's δ: `guesses` on `canaries` canaries, `right` of them correct."""
 
     name: str
     claim: Claim
-    epsilon: float
+    measured: float
     confidence: float
     canaries: int
     guesses: int
     right: int
     seconds: float
 
+    def epsilon(self, delta: float | None = None) -> float:
+        """The lower bound on ε at `delta` (the claim's unless given); of a larger δ nothing is known: 0."""
+        return self.measured if delta is None or check_delta(delta) <= self.claim.delta else 0.0
+
     @property
     def refuted(self) -> bool:
         """Whether more was measured than claimed."""
-        return self.epsilon > self.claim.epsilon()
+        return self.measured > self.claim.epsilon()
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
@@ -58,7 +63,7 @@ class OneRun:
             "name": self.name,
             "claimed": self.claim.to_dict(),
             "measured": {
-                "epsilon": self.epsilon,
+                "epsilon": self.measured,
                 "confidence": self.confidence,
                 "delta": self.claim.delta,
                 "adjacency": str(self.claim.adjacency),
