@@ -11,11 +11,16 @@ import base64
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
 
 from privot import __version__
 from privot.common.visible import visible
 from privot.report.page_style import STYLE
 from privot.report.svg_drawing import Drawing
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 
 @dataclass(frozen=True)
@@ -208,11 +213,16 @@ def render(page: Page) -> bytes:
     >>> "A &lt;b&gt;" in shown, "<b>" in shown, "http:" in shown
     (True, False, False)
     """
+    text = _template().render(page=page, style=STYLE, version=__version__)
+    # a half of a surrogate pair, as JSON may hold, is no letter
+    return text.encode("utf-8", "replace")
+
+
+@cache
+def _template() -> Template:
+    """Made once: that takes ten times as long as a page."""
     from jinja2 import Environment
 
     # drawings are marked as escaped, and made their words visible themselves
     shown = Environment(autoescape=True, trim_blocks=True, finalize=lambda x: visible(x) if type(x) is str else x)
-    template = shown.from_string(_PAGE)
-    text = template.render(page=page, style=STYLE, version=__version__)
-    # a half of a surrogate pair, as JSON may hold, is no letter
-    return text.encode("utf-8", "replace")
+    return shown.from_string(_PAGE)
