@@ -133,6 +133,7 @@ class Federation:
         for vault in self._vaults:
             vault.check(event, purpose=purpose)
 
+    @declared(mechanism="mechanism")
     def release(
         self, mechanism: Identified, *, purpose: str, allow_unproven: bool = False, delta: float | None = None
     ) -> Release:
