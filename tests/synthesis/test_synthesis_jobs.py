@@ -185,7 +185,11 @@ def test_a_folder_in_use_is_refused_before_paying(small: Any, tmp_path: Path) ->
         "",
         "[]",
         "{}",
-        '{"schema": 9, "job": "a", "settings": {}}',
+        '{"schema": 9, "job": "0123456789abcdef", "settings": {}}',
+        '{"schema": 2, "job": "0123456789abcdef", "settings": {}}',
+        '{"version": 1, "job": "0123456789abcdef", "settings": {}}',
+        '{"version": 3, "job": "0123456789abcdef", "settings": {}}',
+        '{"job": "0123456789abcdef", "settings": {}}',
         '{"schema": 1, "job": "(", "settings": {}}',
         '{"schema": 1}',
     ],
@@ -194,6 +198,15 @@ def test_a_damaged_job_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "job.json").write_text(text)
     with pytest.raises(DataError):
         Job.open(tmp_path)
+
+
+@pytest.mark.parametrize("version", [{"schema": 1}, {"version": 2}])
+def test_both_versions_of_a_job_are_read(tmp_path: Path, version: dict[str, int]) -> None:
+    job = Job.start(tmp_path, {"design": {}})
+    written = json.loads((tmp_path / "job.json").read_text())
+    assert written.pop("version") == 2
+    (tmp_path / "job.json").write_text(json.dumps({**version, **written}))
+    assert Job.open(tmp_path) == job
 
 
 def started(small: Any, vault: Vault, folder: Path) -> Job:

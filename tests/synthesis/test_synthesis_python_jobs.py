@@ -186,3 +186,43 @@ def test_fit_killed_at_any_moment_goes_on_with_the_same_call(method: str, tmp_pa
     assert all(name in purpose for purpose in charges)
     # a release that was lost is charged twice, a block that was lost is not
     assert len(charges) == (1 + last["lost"] if method == "embedding" else STREAMED["blocks"])
+
+
+def private(tmp_path: Path) -> list[str]:
+    return [path.name for path in (tmp_path / "ledger.jobs").iterdir()]
+
+
+@pytest.mark.parametrize(("method", "place"), [("embedding", "save"), ("embedding", "train"), ("sinkhorn", "train")])
+def test_a_fit_without_a_folder_loses_nothing_that_a_ledger_paid_for(method: str, place: str, tmp_path: Path) -> None:
+    _, vault = opened(tmp_path)
+    if place == "save":
+        with killed_at("privot.release.Release.save"):
+            asked(method, seed=None).fit(vault)
+    else:
+        with pytest.raises(Killed):
+            asked(method, seed=None).fit(vault, progress=killed_in(8))
+    assert len(private(tmp_path)) == 1
+    # what lies there is its owner's alone
+    assert (tmp_path / "ledger.jobs").stat().st_mode & 0o077 == 0
+    ledger, vault = opened(tmp_path)
+    done = asked(method, seed=None).fit(vault)
+    charged = 1 if method == "embedding" else STREAMED["blocks"]
+    assert len(ledger.entries()) == charged
+    assert done.sample(10)[0].shape == (10, 2)
+    assert private(tmp_path) == []
+    # it ended: the next one is another one, and pays
+    asked(method, seed=None).fit(vault)
+    assert len(ledger.entries()) == 2 * charged
+
+
+def test_a_refused_fit_leaves_nothing_behind_and_another_one_is_another_job(tmp_path: Path) -> None:
+    _, vault = opened(tmp_path, budget=8.0)
+    with pytest.raises(Killed):
+        asked("embedding").fit(vault, progress=killed_in(8))
+    ledger, vault = opened(tmp_path, budget=8.0)
+    (held,) = private(tmp_path)
+    with pytest.raises(BudgetError):
+        asked("embedding", epsilon=7.0).fit(vault)
+    assert private(tmp_path) == [held]
+    asked("embedding").fit(vault)
+    assert len(ledger.entries()) == 1

@@ -1,10 +1,10 @@
 """One job on disk: what was asked for, whether it was paid for, and what was released; it may not pay itself.
 
 The order on disk makes a kill harmless. `job.json` names the job before anything is paid; the charge carries the
-job's name in its purpose; `release.npz` is written as soon as there is one. So after a kill there are
-three cases. Without a charge of this name, nothing was paid. With a charge and a release, training continues on the
-release. With a charge but no release, the budget is spent and the release is lost; only an explicit second payment
-makes another. The same holds for the later parts of a job, whose charges have marks of their own.
+job's name in its purpose; `release.npz` is written as soon as there is one. So after a kill there are four cases.
+Without a charge of this name, nothing was paid. With a charge and a release, work continues on the release. With a
+charge and what makes its release again, it is made again. With neither, the budget is spent and the release is lost;
+only an explicit second payment makes another. The same holds for later parts, whose charges have marks of their own.
 
 Files in the folder are untrusted: a release is checked against what the job decided and against the ledger, and files
 made from an earlier release are removed before another one is paid for. One process at a time
@@ -13,6 +13,8 @@ works on a folder.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import secrets
@@ -23,11 +25,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from privot.common.files import PART, sync
+from privot.common.files import PART, private_folder, sync
 from privot.errors import DataError, UsageError
 from privot.jobs.home import Home
 from privot.jobs.paid_file import SALT, PaidFile
 from privot.jobs.released_files import read_json, write_json
+from privot.vault import Vault
 
 try:
     import fcntl
@@ -36,7 +39,8 @@ except ImportError:  # only POSIX has it; elsewhere two processes on one folder 
 
 NAME = "job.json"
 RELEASE = "release.npz"
-SCHEMA_VERSION = 1
+VERSION = 2
+"""Of `job.json`; the first said `"schema": 1` in its place, and is read as well."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class Job(Home):
         """A new job in `folder`, which must be empty or new."""
         prepare(folder)
         job = cls(folder, secrets.token_hex(8), dict(settings))
-        fields = {"schema": SCHEMA_VERSION, "job": job.name, "settings": job.settings}
+        fields = {"version": VERSION, "job": job.name, "settings": job.settings}
         try:
             write_json(folder / NAME, fields, fresh=True)
         except FileExistsError:
@@ -65,8 +69,8 @@ class Job(Home):
         """The job that was started in `folder`."""
         fields = read_json(folder / NAME)
         try:
-            if fields["schema"] != SCHEMA_VERSION:
-                raise DataError(f"{folder / NAME} has another schema than this privot reads.")
+            if fields["schema" if "schema" in fields else "version"] != (1 if "schema" in fields else VERSION):
+                raise DataError(f"{folder / NAME} is of another version than the first and the second, which are read.")
             name = fields["job"]
             if not isinstance(name, str) or not re.fullmatch(r"[0-9a-f]{16}", name):
                 # a name that is part of other names would count other jobs' charges as its own
@@ -139,6 +143,29 @@ class Job(Home):
             with suppress(ValueError):
                 self._held.remove(handle)
             os.close(handle)
+
+
+@contextmanager
+def private_job(vault: Vault, *asked: object) -> Iterator[Path]:
+    """A folder for a job that was given none: beside the ledger of `vault`, named for what was `asked`.
+
+    It goes when the block ends, so that the next job is another one. After a kill, or a failure once something was paid
+    for, it stays, and the same job goes on there.
+    """
+    ledger = vault.ledger_file
+    assert ledger is not None
+    named = json.dumps([vault.data_name, vault.facts.identity(), *asked], sort_keys=True)
+    name = hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    folder = private_folder(ledger.with_name(f"{ledger.name}.jobs")) / name
+    try:
+        yield folder
+    except Exception:
+        if (folder / NAME).exists() and not vault.knows((job := Job.open(folder)).any_mark):
+            with job.alone():
+                job.discard()
+            folder.rmdir()
+        raise
+    shutil.rmtree(folder)
 
 
 def _made_before_paying(path: Path) -> bool:

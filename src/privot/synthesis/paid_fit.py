@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from privot.common.progress_lines import as_progress
 from privot.errors import DataError, UsageError
 from privot.jobs.estimator import PrivateEstimator
 from privot.jobs.home import Memory
-from privot.jobs.job import NAME, Job
+from privot.jobs.job import NAME, Job, private_job
 from privot.jobs.run import Plan, Run
 from privot.kinds import Kind, Vectors, as_kind
 from privot.kinds.kind_registry import kind_of_params
@@ -105,7 +106,8 @@ class PaidFit(PrivateEstimator):
         folder
             Where what was paid for and learned is kept. Called again with the same arguments after a kill, `fit`
             continues from there and pays for nothing twice, provided the vault pays from a ledger: a budget in memory
-            is forgotten with its process. With other arguments, another ledger or other records it refuses.
+            is forgotten with its process. With other arguments, another ledger or other records it refuses. Without a
+            folder, what a ledger paid for is kept beside it until `fit` ends.
         pay_again
             Allows a second charge where a release was lost between its charge and the disk.
         progress
@@ -120,9 +122,18 @@ class PaidFit(PrivateEstimator):
         """
         facts, progress = facts_of(vault), as_progress(progress, "training")
         self._meet(vault.kind)
-        home = Memory() if folder is None else self._job(Path(folder), vault, facts)
-        run = Run(home, lambda: vault, vault.charges, vault.ledger, pay_again)
-        return self.run(run, progress=progress)._in_form_of(vault)
+        with nullcontext(folder) if folder is not None else self._place(vault) as place:
+            home = Memory() if place is None else self._job(Path(place), vault, facts)
+            run = Run(home, lambda: vault, vault.charges, vault.ledger, pay_again)
+            return self.run(run, progress=progress)._in_form_of(vault)
+
+    def _place(self, vault: Vault) -> AbstractContextManager[Path | None]:
+        """Where a fit without a folder keeps what a ledger pays for until it ends; a budget in memory keeps nothing."""
+        if not isinstance(vault, Vault) or vault.ledger_file is None:
+            return nullcontext()
+        config = self.config
+        more = [None if given is None else given.to_dict() for given in (config.rules, config.features)]
+        return private_job(vault, config.to_dict(), self.seed, more)
 
     def _in_form_of(self, vault: Vault) -> Self:
         """Samples come in the form that the records came in, which is public."""

@@ -18,6 +18,7 @@ import numpy as np
 from privot.accounting.events import Event
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.privacy_unit import RECORD
+from privot.data.record_digest import LANES
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
 from privot.ledger.ledger_rows import BUDGET, CHARGE, RESERVE, Row, canonical, charge_body, charged, event_text, now
@@ -193,13 +194,18 @@ class LedgerBudget:
         """The file of the ledger."""
         return self._ledger.path
 
+    def knows(self, mark: str) -> bool:
+        """Whether a charge or a reservation carries `mark`."""
+        return any(mark in row.purpose for row in (*self._ledger.entries(), *self._ledger.reservations()))
+
     def content_name(self, records: _Records | PartitionedRecords) -> str:
         """The ledger's name for the very records that a vault holds, with their labels; whose they are too."""
         unit = records.facts.unit
-        width = 1 if records.in_one_place or unit is not None else 8
+        # a SHA-256 of each row, or numbers for each class
+        width, row = (1, 32) if records.in_one_place or unit is not None else (8, 1 + LANES)
         known = {"x": np.frombuffer(records.exact_digest(self.row_key), dtype=f"<u{width}")}
         if unit is None:
-            known["x"] = known["x"].reshape(-1, 32 // width)
+            known["x"] = known["x"].reshape(-1, row)
         else:
             told = f"{unit!r} {self._grouping}".encode("utf-8", "surrogatepass")
             known["unit"] = np.frombuffer(told, dtype=np.uint8)

@@ -202,6 +202,10 @@ class Vault(VaultOpeners):
         """The ledger's name for the data set: a keyed hash, the same however the records are cut."""
         return self.__paying().data
 
+    def knows(self, mark: str) -> bool:
+        """Whether the ledger charged or reserved something whose purpose carries `mark`."""
+        return self.__paying().knows(mark)
+
     def content_name(self, of: Vault | None = None) -> str:
         """The ledger's name for the very records that take part, labels and units included; those `of` another vault.
 
