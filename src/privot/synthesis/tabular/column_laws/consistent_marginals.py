@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,9 +96,17 @@ class Estimates:
         return out
 
 
+_made: WeakKeyDictionary[Release, Estimates] = WeakKeyDictionary()
+
+
 def estimate(release: Release) -> Estimates:
-    """Read a release of `GroupedMarginals` or `ScoredMarginals` and make its marginals agree."""
-    return estimate_parts(release.value, release.public)
+    """Read a release of `GroupedMarginals` or `ScoredMarginals` and make its marginals agree.
+
+    It is done once for each release, which never changes: a report asks for what the fit had.
+    """
+    if release not in _made:
+        _made[release] = estimate_parts(release.value, release.public)
+    return _made[release]
 
 
 def estimate_parts(value: Any, public: Mapping[str, Any]) -> Estimates:
