@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from privot.adaptation.adaptation_config import METHODS as ADAPTATION_METHODS
+from privot.adaptation.adaptation_methods import METHODS as ADAPTATION_METHODS
 from privot.cli.app import build_app
 from privot.cli.parsing.settings import with_settings
 from privot.cli.running.comparisons import PROTOCOLS, RECORD_METHODS
@@ -88,7 +88,7 @@ VALUES = {
     ("compare", "--method"): ("dp-swd", "sketch", *RECORD_METHODS, *PROTOCOLS),
     ("compare", "--set factor"): ("corrected", "published"),
     ("compare", "--set defence"): ("constant", "random"),
-    ("adapt", "--method"): tuple(ADAPTATION_METHODS),
+    ("adapt", "--method"): tuple(ADAPTATION_METHODS.names),
     ("adapt", "--set network"): ("digits", "features"),
     ("synth", "--method"): tuple(SYNTHESIS_METHODS.names),
     ("synth", "--set"): tuple(sinkhorn_options(Problem(784, 10, 1.0, 60_000, (28, 28)), {})),
