@@ -13,6 +13,7 @@ from privot.tables import Column, Schema, Table
 from privot_lab.studies import StudyRun, find_study
 from privot_lab.studies.product.tables import (
     follow_up,
+    foretold_errors,
     rand_data,
     rand_related,
     rand_units,
@@ -121,6 +122,18 @@ def test_rare_counts_are_judged_by_every_draw() -> None:
     wrong = {**right, "made mean": 0.9, "made zeros": 0.8, "made q99": 20.0, "scale": "log"}
     assert [f.verdict for f in rare_counts.judged([right] * 10)] == ["reproduced"] * 4
     assert [f.verdict for f in rare_counts.judged([right] * 7 + [wrong] * 3)] == ["not reproduced"] * 4
+
+
+def test_what_is_foretold_is_judged_on_average_and_at_worst() -> None:
+    right = {"epsilon": 1.0, "mean column": [0.04, 0.04], "mean pair": [0.06, 0.05]}
+    low = {"epsilon": 1.0, "mean column": [0.02, 0.05], "mean pair": [0.02, 0.05]}
+    assert [f.verdict for f in foretold_errors.judged([right] * 5)] == ["reproduced"] * 4
+    assert [f.verdict for f in foretold_errors.judged([right] * 5 + [low])] == ["reproduced", "not reproduced"] * 2
+    assert [f.verdict for f in foretold_errors.judged([low])] == ["not reproduced"] * 4
+    for place in range(3):
+        table, schema = foretold_errors.made_up(place, 300)
+        assert table.rows == 300
+        assert list(table) == list(schema.names)
 
 
 def test_the_follow_up_is_judged_by_its_mean(monkeypatch: pytest.MonkeyPatch) -> None:

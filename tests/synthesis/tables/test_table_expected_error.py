@@ -14,7 +14,7 @@ from privot.cli import run
 from privot.mechanisms import Facts
 from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
 from privot.synthesis import Synthesizer
-from privot.synthesis.tabular.expected_error import expected_errors, noise_variation
+from privot.synthesis.tabular.expected_error import expected_errors, made_up, noise_variation, rehearsed
 from privot.synthesis.tabular.table_design import TableDesign
 from privot.tables import Column, Schema, TableCodec
 
@@ -59,6 +59,40 @@ def test_released_counts_have_the_foretold_error() -> None:
     assert np.mean(errors) == pytest.approx(foretold.to_dict()["pairs"]["mean_error"], rel=0.6)
 
 
+@pytest.mark.statistical
+def test_what_is_foretold_is_what_comes_out_of_other_records_of_that_kind() -> None:
+    """Total variation of 6,000 rows, by an own count of cells: two draws of one kind of table differ by less."""
+    columns = [Column("a", "integer", 0, 63), Column("b", "continuous", 0, 1, missing=True)]
+    columns += [Column("k", "categorical", categories=tuple("cdefgh")), Column("y", "boolean")]
+    codec = TableCodec(Schema(tuple(columns), "y"))
+    facts = Facts(3, None, codec.bound(compact=True), "add-remove", 2)  # type: ignore[arg-type]
+    asked = Synthesizer(1.0, 1e-6, seed=1, kind=codec)
+    told = rehearsed(asked.design(facts), 6_000)  # type: ignore[arg-type]
+    rows, labels = made_up(codec, 6_000, np.random.default_rng(99))
+    assert ((rows >= -1.0) & (rows <= 5.0)).all()
+    vault = Vault(rows, labels, clip=facts.clip, classes=2, adjacency="add-remove", budget=(1.0, 1e-6))
+    made, drawn = asked.fit(vault).model_.sample_rows(6_000, 7)  # type: ignore[union-attr]
+    cells = [64.0, 64.0, 1.0]
+    for place, name in enumerate("abk"):
+        top = 63.0 if name == "a" else cells[place]
+        ours, real = (
+            np.where(x[:, place] < 0, 99, np.rint(63.0 * x[:, place]) if name == "a" else np.floor(top * x[:, place]))
+            for x in (made, rows)
+        )
+        values = np.unique(np.concatenate([ours, real]))
+        own = 0.5 * sum(abs((ours == v).mean() - (real == v).mean()) for v in values)
+        assert 0.5 * own - 0.01 <= told.columns[name] <= 2.0 * own + 0.01, name
+    own = abs(float(drawn.mean()) - float(labels.mean()))  # type: ignore[union-attr]
+    assert told.columns["y"] == pytest.approx(own, abs=0.02)
+    assert told.pairs > max(told.columns.values()) / 2
+
+
+def test_a_rehearsal_has_less_error_with_more_records_and_a_larger_budget() -> None:
+    few, many = rehearsed(design(), 600), rehearsed(design(50.0), 20_000)
+    assert few.pairs > 3.0 * many.pairs
+    assert all(few.columns[name] > 2.0 * many.columns[name] for name in "abc")
+
+
 def test_two_hundred_records_are_drowned_and_more_or_a_larger_budget_are_not() -> None:
     few = expected_errors(design(), 200)
     assert few.drowned == ["a", "b", "c"]
@@ -86,6 +120,9 @@ def test_a_dry_run_of_a_table_tells_before_paying(table: Path, capsys: pytest.Ca
     found = json.loads(capsys.readouterr().out)
     assert found["records"] == 200
     assert "noise drowns" in found["errors"][0]["warnings"][0]
+    # rehearsed: far more than half of 200 rows of 64 values are on the wrong side where noise is ±30 records
+    assert all(0.1 < column["comes_out"] < 1.0 for column in found["errors"][0]["columns"])
+    assert 0.1 < found["errors"][0]["pairs"]["comes_out"] < 1.0
     # under add-remove the number of records is private, and of the file only the header is read
     Path("t.csv").write_text("a,b,c\nno table\n")
     assert run([*words, "--adjacency", "add-remove", "--json"]) == 0

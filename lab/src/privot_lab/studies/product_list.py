@@ -97,6 +97,14 @@ PRODUCT_STUDIES: tuple[Study, ...] = (
         (1.0, 120.0),
     ),
     Study(
+        "privot-foretold-errors",
+        PRODUCT,
+        "results: synthesis of tables, what is foretold",
+        "What a dry run foretells of twenty tables, beside what comes out",
+        f"{_IN}.tables.foretold_errors",
+        (1.0, 8.0),
+    ),
+    Study(
         "privot-table-size",
         PRODUCT,
         "results: synthesis of tables, many columns and categories",

@@ -257,12 +257,12 @@ def _print_expected_errors(errors: list[dict[str, Any]], stated: bool) -> None:
     rows = []
     for place, column in enumerate(first["columns"]):
         beside = [found["columns"][place] for found in errors]
-        told = ["drowned" if c["drowned"] else f"{c['error']:.3f} ({c['groups']})" for c in beside]
+        told = [f"{c['comes_out']:.3f} ({'drowned' if c['drowned'] else c['groups']})" for c in beside]
         rows.append([column["name"], str(column["cells"]), *told])
-    pairs = [f"{found['pairs']['mean_error']:.3f} ({found['pairs']['drowned']} drowned)" for found in errors]
+    pairs = [f"{found['pairs']['comes_out']:.3f} ({found['pairs']['drowned']} drowned)" for found in errors]
     if first["pairs"]["count"]:
         rows.append([f"{first['pairs']['count']} pairs, mean", "", *pairs])
-    typer.echo("Expected total variation of noisy counts, and in how many groups; the model fitted to them has less:")
+    typer.echo("Expected total variation of what comes out (and in how many groups), rehearsed with made-up records:")
     print_table(["column", "cells", *sizes], rows)
     print_facts([(f"noise, {what}", f"±{sigma:.4g} records") for what, sigma in first["noise"].items()])
     if not stated:

@@ -12,6 +12,12 @@ A group of m merged cells has the deviation σ·√m. How many groups a column w
 private: here its records are taken to be spread evenly, which gives the most groups. A column that is left with one
 group comes out with its cells evenly filled or nearly so: noise drowns it, whatever its records are.
 
+What comes out differs from what is counted: cells are merged, noise is drawn towards simple shapes, laws of columns
+beside each other are fitted, rows are drawn. So that is rehearsed: a table of as many made-up records goes the whole
+way, release, fit and rows, and what comes out is compared with what went in. The made-up records are what tables are
+like, as far as a schema can say: categories fall as 1/rank, numbers lie in a bell, some of them round,
+or crowd at the lower end in turn, one in twenty values is missing where any may be, and one factor links all columns.
+
 It sees a design and a number of records that is public or assumed, and no record.
 """
 
@@ -22,9 +28,20 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from privot.evaluation.table_figures import Coded, column_variations, pair_variations
 from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.mechanisms.table_counts.cell_grouping import GroupRule
 from privot.synthesis.tabular.table_design import TableDesign
+from privot.synthesis.tabular.table_fit import fit_table
+from privot.tables.cell_grid import step_of
+from privot.tables.codec import MAX_VALUES, TableCodec, scaled
+from privot.vault import Vault
+
+Floats = NDArray[np.float64]
 
 ASSUMED = (1_000, 10_000, 100_000)
 """Numbers of records that are looked at where their number is not public."""
@@ -34,6 +51,15 @@ wrong side of some set of cells."""
 DROWNED_PAIR = 0.1
 """The same for the four cells of a pair's coarsest picture."""
 MAX_NAMED = 10
+LINK, GONE = 0.5, 0.05
+"""Of made-up records, the weight of the factor that links columns, and the share of values that are missing."""
+ROUND, STEPS = 0.3, 16
+"""The share of the made-up numbers in a bell that are round, and how many steps of round ones a range has: in columns
+of few values, and where no decimals are declared, which is where a few values hold much."""
+LEAST, MOST = 500, 100_000
+"""Made-up records, at least and at most; beyond the most, noise hardly matters beside what the model leaves out."""
+POPULATION = 5_000
+"""Rows over which a rehearsed model is fitted: fewer than in earnest, so that a table is rehearsed within seconds."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +79,14 @@ class PairError:
     names: tuple[str, str]
     error: float
     coarsest: float
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """The total variation of as many synthetic rows as records, of each column by name and of pairs on average."""
+
+    columns: dict[str, float]
+    pairs: float
 
 
 @dataclass(frozen=True)
@@ -90,8 +124,8 @@ class ExpectedErrors:
             )
         return out
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types."""
+    def to_dict(self, rehearsal: Rehearsal | None = None) -> dict[str, Any]:
+        """As plain JSON types; with a `rehearsal` also what comes out of each column, and of pairs on average."""
         mean = sum(pair.error for pair in self.pairs) / max(len(self.pairs), 1)
         worst = sorted(self.pairs, key=lambda pair: -pair.error)[:MAX_NAMED]
         return {
@@ -104,6 +138,7 @@ class ExpectedErrors:
                     "groups": c.groups,
                     "error": round(c.error, 5),
                     "drowned": c.name in self.drowned,
+                    **({} if rehearsal is None else {"comes_out": round(rehearsal.columns[c.name], 5)}),
                 }
                 for c in self.columns
             ],
@@ -112,6 +147,7 @@ class ExpectedErrors:
                 "mean_error": round(mean, 5),
                 "worst": [[*pair.names, round(pair.error, 5)] for pair in worst],
                 "drowned": len(self.drowned_pairs),
+                **({} if rehearsal is None else {"comes_out": round(rehearsal.pairs, 5)}),
             },
             "warnings": self.warnings(),
         }
@@ -146,6 +182,63 @@ def expected_errors(design: TableDesign, records: int) -> ExpectedErrors:
     if counts.label_sigma is not None:
         noise["cell of a column by class"] = counts.label_sigma
     return ExpectedErrors(records, noise, tuple(columns), tuple(pairs))
+
+
+def foretold(design: TableDesign, records: int) -> dict[str, Any]:
+    """Both, what noise leaves in counts and what comes out, as plain JSON types."""
+    return expected_errors(design, records).to_dict(rehearsed(design, records))
+
+
+def rehearsed(design: TableDesign, records: int, seed: int = 0) -> Rehearsal:
+    """What comes out of `design` for made-up rows, beside what went in: a whole release with fresh noise, at no cost.
+
+    Columns are compared over the schema's cells, numbers of pairs in 16 cells, as `evaluate` does.
+    """
+    codec = design.codec
+    count = min(max(records, LEAST), MOST)
+    rows, labels = made_up(codec, count, np.random.default_rng(seed))
+    terms: dict[str, Any] = {"clip": codec.bound(compact=True), "classes": codec.classes}
+    # nobody's records: a budget that is never too small
+    vault = Vault(rows, labels, adjacency=design.adjacency, budget=(1e9, design.delta), **terms)
+    release = vault.release(design.mechanism, purpose="rehearsal")
+    model = fit_table(release, codec, seed=seed, population=POPULATION, first=design.first)
+    made, real = Coded(*model.sample_rows(count, seed), codec), Coded(rows, labels, codec)
+    pairs = pair_variations(made, real)
+    return Rehearsal(column_variations(made, real), sum(pairs.values()) / max(len(pairs), 1))
+
+
+def made_up(codec: TableCodec, count: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.int64] | None]:
+    """Compact rows and labels of `count` made-up records of a schema."""
+    common = LINK * rng.standard_normal(count)
+    rows = np.empty((count, len(codec.features)))
+    numbers = 0
+
+    def place() -> Floats:
+        out: Floats = ndtr(common + math.sqrt(1.0 - LINK**2) * rng.standard_normal(count))
+        return out
+
+    def category(values: int) -> Floats:
+        shares = 1.0 / np.arange(1, values + 1)
+        at = np.searchsorted(np.cumsum(shares / shares.sum()), place(), side="right")
+        return np.minimum(at, values - 1).astype(np.float64)
+
+    for i, column in enumerate(codec.features):
+        if not column.is_number:
+            rows[:, i] = category(len(column.words))
+        else:
+            at = place()
+            bell, crowd = 0.45 + 0.15 * ndtri(np.clip(at, 1e-9, 1.0 - 1e-9)), -0.1 * np.log1p(-np.clip(at, 0.0, 0.9999))
+            if step_of(column) is None or column.range[1] - column.range[0] < MAX_VALUES:
+                bell = np.where(rng.random(count) < ROUND, np.rint(STEPS * bell) / STEPS, bell)
+            share = np.clip(crowd if numbers % 2 else bell, 0.0, 1.0)
+            low, high = column.range
+            value = low + share * (high - low)
+            rows[:, i] = codec.coordinates(column, codec.column_numbers(column, scaled(column, value)))
+            numbers += 1
+        if column.missing:
+            gone = rng.random(count) < GONE
+            rows[gone, i] = -1.0 if column.is_number else len(column.words)
+    return rows, None if codec.classes is None else category(codec.classes).astype(np.int64)
 
 
 def noise_variation(cells: int, sigma: float, records: int) -> float:

@@ -48,7 +48,7 @@ class RelatedJob(SynthJob):
     def dry_run(self) -> dict[str, Any]:
         """What noise will do to the columns of each table; nothing is charged, and no record is read."""
         from privot.mechanisms import Facts
-        from privot.synthesis.tabular.expected_error import ASSUMED, expected_errors
+        from privot.synthesis.tabular.expected_error import ASSUMED, foretold
 
         codec = self.related.codec
         facts = Facts(codec.dim, None, codec.bound(), self.adjacency, unit=codec.unit, whole_units=True)
@@ -57,7 +57,7 @@ class RelatedJob(SynthJob):
         return {
             "records": known,
             "tables": {
-                name: [expected_errors(table, n).to_dict() for n in ((known,) if known else ASSUMED)]
+                name: [foretold(table, n) for n in ((known,) if known else ASSUMED)]
                 for name, table in zip(codec.names, design.tables, strict=True)
             },
             "privacy": "no value was looked at: the noise is public",

@@ -185,8 +185,9 @@ class SynthJob:
 
     def _table_errors(self, records: int | None) -> dict[str, Any]:
         """The errors that noise will leave in a table of a public, stated or assumed number of records."""
+        from privot.cli.printing.progress import working
         from privot.mechanisms import Facts
-        from privot.synthesis.tabular.expected_error import ASSUMED, expected_errors
+        from privot.synthesis.tabular.expected_error import ASSUMED, foretold
 
         assert self.codec is not None
         replaced = self.adjacency is self.adjacency.REPLACE_ONE
@@ -203,7 +204,8 @@ class SynthJob:
         )
         design = self.synthesizer.design(facts)
         known = records or self.options.records
-        errors = [expected_errors(design, n).to_dict() for n in ((known,) if known else ASSUMED)]
+        with working("rehearsing with made-up records", quiet=self.options.as_json):
+            errors = [foretold(design, n) for n in ((known,) if known else ASSUMED)]
         return {"records": known, "errors": errors, "privacy": "no value was looked at: the noise is public"}
 
     def _synthesizer(self, settings: dict[str, Any]) -> Synthesizer:
