@@ -121,7 +121,7 @@ def audit(
     >>> from privot.mechanisms import Facts, RandomProjection
     >>> facts = Facts(dim=8, records=4, clip=0.5, adjacency=Adjacency.REPLACE_ONE)
     >>> finding = audit(RandomProjection(slices=8, sigma=1.0), facts, runs=100, trials=20_000)
-    >>> finding.refuted, finding.epsilon <= finding.claim.epsilon
+    >>> finding.refuted, finding.epsilon() <= finding.claim.epsilon()
     (False, True)
     """
     found: Any = target
