@@ -92,7 +92,7 @@ _KEPT = {("demo", "out")}
 """What alone makes such a call refused: with another folder it would tell the whole story, which takes a minute."""
 _OUTPUTS = ("out", "ledger", "key", "ask", "plot")
 _DATA = ("data", "first", "second", "source", "target", "synthetic", "test", "private", "prototypes", "validation",
-         "parties", "network")  # fmt: skip
+         "parties", "network", "public")  # fmt: skip
 _CODES = frozenset({DONE, USAGE})
 _FURTHER = {
     "epsilon": {BUDGET}, "delta": {BUDGET}, "reg": {CONVERGENCE}, "adjacency": {UNPROVEN, BUDGET}, "method": {UNPROVEN},

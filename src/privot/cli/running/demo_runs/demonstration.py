@@ -35,13 +35,17 @@ def demonstrate(out: Path, epsilon: float, delta: float, steps: int | None, tell
     from privot.common.arguments import check_delta, check_epsilon
     from privot.common.extras import require
     from privot.common.files import is_taken
-    from privot.errors import UsageError
+    from privot.errors import StoppedError, UsageError
 
     check_epsilon(epsilon), check_delta(delta)
     require("The demonstration needs", "synthesis", "torch", "safetensors", "jinja2")
     if is_taken(out):
         raise UsageError(f"{out} exists already: choose another folder, so that no ledger is overwritten.")
-    return _Story(out, epsilon, delta, steps, tell, quiet).run()
+    try:
+        return _Story(out, epsilon, delta, steps, tell, quiet).run()
+    except StoppedError:
+        # it says how one release goes on; a demonstration tells its story again, so what its ledgers hold is said
+        raise KeyboardInterrupt from None
 
 
 class _Story:
