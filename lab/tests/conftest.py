@@ -31,7 +31,9 @@ def _short_races(request: pytest.FixtureRequest) -> Iterator[None]:
             from privot_lab.bench import clock, growth, transport_bench
 
             patch.setattr(clock, "LONGEST_ROUND", 0.002)
-            patch.setattr(transport_bench, "race", lambda calls, device, budget=0.0: clock.race(calls, device, 0.01))
-            patch.setattr(transport_bench, "singles", partial(clock.singles, budget=0.01))
+            for name in ("race", "singles"):
+                timed = getattr(clock, name)
+                short = lambda calls, device, budget=0.0, timed=timed: timed(calls, device, 0.01)  # noqa: E731
+                patch.setattr(transport_bench, name, short)
             patch.setattr(growth, "seconds", partial(clock.seconds, budget=0.01))
         yield

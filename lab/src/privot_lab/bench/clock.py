@@ -51,9 +51,8 @@ def singles(calls: list[Callable[[], object]], device: torch.device, budget: flo
     for _ in range(3):
         for i, call in enumerate(calls):
             _round(call, 1, device)
-            once = _round(call, 1, device)
-            count = max(3, min(100, int(budget / 3.0 / max(once, 1e-6))))
-            took[i] += [_round(call, 1, device) for _ in range(count)]
+            took[i].append(once := _round(call, 1, device))
+            took[i] += [_round(call, 1, device) for _ in range(min(100, int(budget / 3.0 / max(once, 1e-6))))]
     return [median(each) for each in took]
 
 

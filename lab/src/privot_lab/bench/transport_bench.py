@@ -6,7 +6,7 @@ default tolerance of 1e-6, tighter than what the others reach).
 
 Typed: `sliced(x, y)` with nothing else, beside POT's own default call (50 directions, independent), POT asked for as
 many directions as privot's 1,000, and four lines of PyTorch that draw 1,000 independent ones. Value alone, and value
-with the gradient in x.
+with the gradient in x; single calls, on a GPU where there is one, and on the processor with so many threads.
 
 Sliced: the same points and directions for all; the floor is the matrix products and sorts alone, PyTorch the direct
 implementation in four lines. Sinkhorn: GeomLoss runs at its default scaling, its L1 marginal error is measured, and all
@@ -35,6 +35,7 @@ from privot_lab.bench.clock import race, seconds, singles
 
 SLICED_DIM, SINKHORN_DIM, CLASSES, SLICES = 784, 794, 10, 1000
 TYPED_DIMS = (2, 64, 784)
+TYPED_PEERS = ("POT", "POT 1000", "PyTorch")
 MAX_FOR_PEERS = {"sliced": 100_000, "sinkhorn": 10_000}
 """Largest sizes for other libraries: beyond these they run out of memory or take too long."""
 
@@ -305,25 +306,18 @@ def _ott(x: Tensor, y: Tensor, reg: float, target_error: float) -> float | None:
 def measure(
     sizes: list[int],
     device: torch.device,
-    jobs: tuple[str, ...] = ("typed", "sliced", "sinkhorn"),
+    jobs: tuple[str, ...] = ("sliced", "sinkhorn"),
     share: float = 0.05,
     report: Callable[[BenchRow], None] = lambda row: None,
 ) -> dict[str, Any]:
     """All rows, as plain JSON types; `report` is called with each finished row. `share` is reg over the mean cost."""
-    unknown = set(jobs) - {"typed", "sliced", "sinkhorn"}
+    unknown = set(jobs) - {"sliced", "sinkhorn"}
     if unknown or not sizes or min(sizes) < 2:
-        raise UsageError("Expected jobs among typed, sliced and sinkhorn, and sizes of at least 2.")
+        raise UsageError("Expected jobs among sliced and sinkhorn, and sizes of at least 2.")
     rows: list[BenchRow] = []
     for job in jobs:
         for n in sizes:
-            if job == "typed":
-                for slope, dim in product((False, True), TYPED_DIMS):
-                    named = dict(_typed_ways(n, dim, slope, device))
-                    name = f"typed d={dim}" + ", gradient" * slope
-                    for who, single in zip(named, singles(list(named.values()), device), strict=True):
-                        rows.append(BenchRow(name, n, who, single, None, single=single))
-                        report(rows[-1])
-            elif job == "sliced":
+            if job == "sliced":
                 ways = dict(_sliced_ways(n, device))
                 calls = list(ways.values())
                 for who, spent, single in zip(ways, race(calls, device), singles(calls, device), strict=True):
@@ -333,9 +327,8 @@ def measure(
                 for row in _sinkhorn_rows(n, device, share):
                     rows.append(row)
                     report(row)
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {
-        "device": name,
+        "device": _name(device),
         "threads": torch.get_num_threads(),
         "load": os.getloadavg()[0],
         "torch": torch.__version__,
@@ -345,6 +338,46 @@ def measure(
         "rows": [asdict(r) for r in rows],
         "ratios": ratios(rows),
     }
+
+
+def _name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+
+
+@dataclass(frozen=True)
+class TypedRow:
+    """Median seconds of `sliced(x, y)`, and of others: privot's share of their time."""
+
+    device: str
+    threads: int | None
+    n: int
+    dim: int
+    gradient: bool
+    seconds: float
+    shares: dict[str, float]
+
+
+def measure_typed(
+    sizes: list[int], threads: list[int], report: Callable[[TypedRow], None] = lambda row: None
+) -> dict[str, Any]:
+    """The call as people type it, as plain JSON types; `report` is called with each finished row."""
+    if not sizes or min(sizes) < 2 or not threads or min(threads) < 1:
+        raise UsageError("Expected sizes of at least 2, and numbers of threads of at least 1.")
+    places: list[tuple[torch.device, int | None]] = [(torch.device("cpu"), count) for count in threads]
+    if torch.cuda.is_available():
+        places.insert(0, (torch.device("cuda"), None))
+    rows: list[TypedRow] = []
+    before = torch.get_num_threads()
+    for (device, count), n, slope, dim in product(places, sizes, (False, True), TYPED_DIMS):
+        torch.set_num_threads(count or before)
+        ways = dict(_typed_ways(n, dim, slope, device))
+        took = dict(zip(ways, singles(list(ways.values()), device, budget=0.3), strict=True))
+        own = took.pop("privot")
+        shares = {who: own / theirs for who, theirs in took.items()}
+        rows.append(TypedRow(_name(device), count, n, dim, slope, own, shares))
+        report(rows[-1])
+    torch.set_num_threads(before)
+    return {"torch": torch.__version__, "load": os.getloadavg()[0], "rows": [asdict(r) for r in rows]}
 
 
 def ratios(rows: list[BenchRow]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import typer
 from privot_lab.commands.bench_commands.count_benches import accounting, noise, sketches, valuation
 from privot_lab.commands.bench_commands.partition_benches import partitions, shards
 from privot_lab.commands.bench_commands.table_benches import long_table, table_data, table_runs, table_summary, tables
-from privot_lab.commands.bench_commands.transport_benches import growth, transport
+from privot_lab.commands.bench_commands.transport_benches import growth, transport, typed
 
 app = typer.Typer(
     help="Measure privot and its peers in one run, as ratios.", no_args_is_help=True, rich_markup_mode=None
@@ -21,6 +21,7 @@ def root() -> None:
 
 # in the order of the list of commands
 app.command()(transport)
+app.command()(typed)
 app.command()(growth)
 app.command()(tables)
 app.command("table-runs")(table_runs)

@@ -1,4 +1,4 @@
-"""`privot bench transport` and `growth`: distances and their gradients, by size."""
+"""`privot bench transport`, `typed` and `growth`: distances and their gradients, by size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from privot.cli.printing.printed_answer import keep_json, print_json
 if TYPE_CHECKING:
     import torch
 
-    from privot_lab.bench.transport_bench import BenchRow
+    from privot_lab.bench.transport_bench import BenchRow, TypedRow
 
 
 def transport(
@@ -21,8 +21,8 @@ def transport(
         str, typer.Option(help="Points per side, separated by commas, from 50 to 100000.")
     ] = "50,100,500,1000,2000",
     jobs: Annotated[
-        str, typer.Option(help="What is measured, separated by commas: typed, sliced, sinkhorn.")
-    ] = "typed,sliced,sinkhorn",
+        str, typer.Option(help="What is measured, separated by commas: sliced, sinkhorn.")
+    ] = "sliced,sinkhorn",
     device: Device = "auto",
     share: Annotated[float, typer.Option(help="Regularisation divided by the mean cost (sinkhorn).")] = 0.05,
     out: Annotated[Path | None, typer.Option(help="Output folder for transport.json and transport.png.")] = None,
@@ -34,7 +34,7 @@ def transport(
     """
     from privot_lab.bench.transport_bench import measure
 
-    numbers, where = _sizes(sizes), _device(device)
+    numbers, where = _whole("sizes", sizes), _device(device)
 
     def say(row: BenchRow) -> None:
         if not as_json:
@@ -78,6 +78,37 @@ def _peer(name: str) -> str:
     return name.partition("faster_than_")[2]
 
 
+def typed(
+    sizes: Annotated[str, typer.Option(help="Points per side, separated by commas.")] = "100,1000",
+    threads: Annotated[str, typer.Option(help="Threads of the processor, separated by commas.")] = "1,2",
+    as_json: AsJson = False,
+) -> None:
+    """Measure `sliced(x, y)` as people type it, as a share of POT's time, on a GPU and on the processor.
+
+    Example: privot bench typed --threads 1,2,16
+    """
+    from privot.common.devices import usable_device
+    from privot_lab.bench.transport_bench import TYPED_PEERS, measure_typed
+
+    usable_device("cpu", auto=True, need="Benchmarks need")
+
+    def say(row: TypedRow) -> None:
+        if not as_json:
+            where = row.device if row.threads is None else f"{row.device}, {row.threads} threads"
+            shares = " | ".join(f"{row.shares[who]:.2f}" if who in row.shares else "–" for who in TYPED_PEERS)
+            what = "gradient" if row.gradient else "value"
+            typer.echo(f"| {where} | {row.n} | {row.dim} | {what} | {1e3 * row.seconds:.2f} | {shares} |")
+
+    if not as_json:
+        typer.echo("| on | n | d | | privot, ms | of POT as typed | of POT, 1,000 | of PyTorch, 1,000 |")
+        typer.echo("|---" * 8 + "|")
+    found = measure_typed(_whole("sizes", sizes), _whole("threads", threads), say)
+    if as_json:
+        print_json(found)
+        return
+    typer.echo(f"\nPyTorch {found['torch']}, load {found['load']:.1f}.")
+
+
 def growth(
     sizes: Annotated[str, typer.Option(help="Points per side, increasing, separated by commas.")] = "100,300,1000,3000",
     slices: Annotated[int, typer.Option(help="Number of directions (sliced).")] = 1000,
@@ -91,7 +122,7 @@ def growth(
     """
     from privot_lab.bench.growth import measure_growth
 
-    found = measure_growth(_sizes(sizes), _device(device), slices)
+    found = measure_growth(_whole("sizes", sizes), _device(device), slices)
     if out is not None:
         from privot_lab.bench.bench_charts import draw_growth
 
@@ -110,13 +141,13 @@ def growth(
         typer.echo(f"  {name}: {'–' if value is None else format(value, '.2f')}")
 
 
-def _sizes(text: str) -> list[int]:
+def _whole(name: str, text: str) -> list[int]:
     from privot.errors import UsageError
 
     try:
         return [int(s) for s in text.split(",")]
     except ValueError:
-        raise UsageError(f"--sizes must be whole numbers separated by commas, got {text!r}.") from None
+        raise UsageError(f"--{name} must be whole numbers separated by commas, got {text!r}.") from None
 
 
 def _device(name: str) -> torch.device:
