@@ -11,11 +11,14 @@ if not torch.cuda.is_available():
     pytest.skip("There is no CUDA device here.", allow_module_level=True)
 
 from privot.transport import sinkhorn, sliced, wasserstein_1d  # noqa: E402
+from privot.transport.cuda.frame_kernels import _inverse, draw_into, seed_on_device  # noqa: E402
 from privot.transport.cuda.matrix_product import multiply  # noqa: E402
 from privot.transport.cuda.row_sort import sort_rows  # noqa: E402
 from privot.transport.cuda.sinkhorn_graph import GraphSolver  # noqa: E402
 from privot.transport.cuda.sinkhorn_streamed import StreamSolver  # noqa: E402
-from privot.transport.cuda.sliced_kernels import smooth_  # noqa: E402
+from privot.transport.cuda.sliced_kernels import compare_slices, smooth_  # noqa: E402
+from privot.transport.device_directions import Frames, draw_on_device, normals_of  # noqa: E402
+from privot.transport.slice_directions import fresh_seed  # noqa: E402
 
 
 def clouds(n, m, d, seed=0, shift=0.3):
@@ -71,6 +74,113 @@ def test_sliced_asks_only_for_the_gradients_wanted():
         assert float(value) == pytest.approx(float(sliced(x.double(), y.double(), slices=64, seed=1).value), rel=1e-5)
         if first or second:
             value.backward()
+
+
+@pytest.mark.parametrize(("dim", "slices"), [(1, 3), (2, 11), (5, 3), (64, 150), (300, 290), (784, 1000), (3000, 7)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_frames_are_orthonormal(dim, slices, dtype):
+    across = torch.empty(slices, dim, device="cuda", dtype=dtype)
+    draw_into(across, "orthogonal", seed_on_device(fresh_seed(), across.device))
+    for part in across.double().split(dim):
+        off = part @ part.T - torch.eye(len(part), device="cuda")
+        assert float(off.abs().max()) < (1e-6 if dtype == torch.float32 else 1e-12)
+    plain = Frames(dim, slices, normals_of(fresh_seed(), across.device, dtype)).columns().double()
+    off = plain.T[:dim] @ plain[:, :dim] - torch.eye(min(dim, slices), device="cuda")
+    assert float(off.abs().max()) < 1e-12
+
+
+@pytest.mark.parametrize("width", [1, 5, 200, 260])
+def test_frames_are_the_product_of_reflections_in_the_vectors_drawn(width):
+    from privot.transport.cuda.frame_kernels import _drawn, _frames
+
+    dim, key = 260, seed_on_device(5, torch.device("cuda"))
+    vectors, signs = _drawn(2, width + 1, width, dim, key, 0, True)
+    assert not vectors[:, width].any()
+    assert torch.allclose(vectors[:, :width].square().sum(2), torch.tensor(2.0, device="cuda").double())
+    # the rows drawn are those of any number of rows
+    q = torch.empty(2, width, dim, device="cuda", dtype=torch.float64)
+    _frames(q[:1], key, 0)
+    v = vectors[0, :width].T.cpu()
+    head = v.diagonal().clone()
+    expected = torch.linalg.householder_product(v / head, 2.0 / (v / head).square().sum(0)) * signs[0, :width].cpu()
+    assert torch.allclose(q[0].T.cpu(), expected, rtol=0.0, atol=1e-12)
+    assert bool((torch.sign(head) == -signs[0, :width].cpu()).all())
+
+
+def test_frames_follow_haars_law():
+    across = torch.empty(180_000, 3, device="cuda", dtype=torch.float64)
+    draw_into(across, "orthogonal", seed_on_device(7, across.device))
+    U = across.cpu().reshape(-1, 3, 3).mT
+    # of a Haar matrix E trace = 0, E trace² = 1, and an entry is uniform on [−1, 1] in three dimensions
+    trace = U.diagonal(dim1=1, dim2=2).sum(1)
+    assert abs(float(trace.mean())) < 4 / len(U) ** 0.5
+    assert float(trace.square().mean()) == pytest.approx(1.0, abs=0.06)
+    for i in range(3):
+        for j in range(3):
+            levels = torch.sort(U[:, i, j]).values
+            gap = (levels + 1) / 2 - torch.arange(1, len(U) + 1, dtype=levels.dtype) / len(U)
+            assert float(gap.abs().max()) < 2.2 / len(U) ** 0.5
+    assert abs(float(torch.linalg.det(U).mean())) < 4 / len(U) ** 0.5
+
+
+def test_numbers_that_frames_are_made_of_are_independent_and_gaussian():
+    from privot.transport.cuda.frame_kernels import _drawn
+
+    drawn, factors = _drawn(1, 400, 400, 500, seed_on_device(1 << 126, torch.device("cuda")), 1, False)
+    assert torch.allclose(drawn.norm(dim=2) * factors, torch.ones(1, device="cuda").double())
+    z = drawn.flatten().cpu()
+    levels = (torch.special.ndtr(torch.sort(z).values) * len(z)).round()
+    assert float((levels - torch.arange(len(z))).abs().max()) < 2.2 * len(z) ** 0.5
+    for apart in (1, 500, 501, len(z) // 2):
+        for power in (1, 2):
+            left, right = z[:-apart] ** power, z[apart:] ** power
+            assert abs(float(torch.corrcoef(torch.stack((left, right)))[0, 1])) < 4.5 / len(left) ** 0.5
+    other = _drawn(1, 400, 400, 500, seed_on_device(1 << 126, torch.device("cuda")), 0, False)[0].flatten().cpu()
+    assert abs(float(torch.corrcoef(torch.stack((z, other)))[0, 1])) < 4.5 / len(z) ** 0.5
+
+
+@pytest.mark.parametrize(("frames", "side", "halvings"), [(1, 32, 0), (1, 17, 1), (3, 25, 2), (2, 25, 5)])
+def test_triangles_are_inverted_by_halves(frames, side, halvings):
+    n = side << halvings
+    given = torch.randn(frames, n + 1, n, device="cuda", dtype=torch.float64) / n**0.5
+    triangle = given[:, :n].tril(-1) + torch.eye(n, device="cuda")
+    assert float((_inverse(given, side) @ triangle - torch.eye(n, device="cuda")).abs().max()) < 1e-11
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 3), (40, 2), (100, 784), (513, 64), (1000, 784), (1500, 20)])
+@pytest.mark.parametrize("frame", ["orthogonal", "independent"])
+def test_directions_nobody_chose_are_drawn_within_the_graph_and_can_be_had_again(n, d, frame):
+    x, y = (t.cuda() for t in clouds(n, n, d))
+    for slope in (False, True):
+        a = x.clone().requires_grad_(slope)
+        first, second = sliced(a, y, frame=frame), sliced(a, y, frame=frame)
+        again = sliced(a, y, frame=frame, seed=first.details["seed"])
+        U = draw_on_device(d, 1000, frame, first.details["seed"], x.device, x.dtype)
+        given, wide = sliced(a, y, directions=U), sliced(x.double().cpu(), y.double().cpu(), directions=U.cpu())
+        assert float(first.value) != float(second.value)
+        assert float(again.value) == float(first.value)
+        assert float(given.value) == pytest.approx(float(first.value), rel=1e-6)
+        assert float(wide.value) == pytest.approx(float(first.value), rel=1e-5)
+        assert torch.allclose(first.details["costs"].cpu().double(), wide.details["costs"], rtol=1e-3, atol=1e-5)
+        if slope:
+            grads = [torch.autograd.grad(r.value, a)[0] for r in (first, given)]
+            assert float((grads[0] - grads[1]).norm() / grads[1].norm()) < 5e-3
+
+
+@pytest.mark.parametrize("n", [1, 100, 512, 700, 1024, 1025])
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0])
+def test_slices_side_by_side_are_compared_whichever_gradient_is_wanted(n, p):
+    both = torch.randn(50, 2 * n, device="cuda")
+    both[0] = both[0].round()
+    x, y = both[:, :n], both[:, n:]
+    expected = (x.double().sort(1).values - y.double().sort(1).values).abs().pow(p).mean(1)
+    all_x, all_y = compare_slices(x, y, p, True, True)[1:]
+    for need_x in (False, True):
+        for need_y in (False, True):
+            costs, by_x, by_y = compare_slices(x, y, p, need_x, need_y)
+            assert torch.allclose(costs.double(), expected, rtol=1e-5, atol=1e-7)
+            for need, found, whole in ((need_x, by_x, all_x), (need_y, by_y, all_y)):
+                assert found is None if not need else torch.equal(found, whole)
 
 
 @pytest.mark.parametrize("cost", ["sqeuclidean", ("mixture", 0.7)])

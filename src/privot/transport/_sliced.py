@@ -15,7 +15,7 @@ from privot.transport import cuda
 from privot.transport._solvers.arrays import check_finite, fixed, from_array, points, weights
 from privot.transport._solvers.results import Result, attach, hand_back
 from privot.transport._univariate import compare_rows, root
-from privot.transport.device_directions import draw_on_device
+from privot.transport.device_directions import Frames, draw_on_device, normals_of
 from privot.transport.slice_directions import (
     Frame,
     check_seed,
@@ -100,7 +100,9 @@ def sliced(
     tx, ty, as_numpy = points(x, y, check=False)
     seed = _seed_of(directions, slices, frame, seed)
     # those nobody chose are drawn below, where a graph does not draw them itself
-    U = None if seed is not None and drawn_fresh(seed) else _directions(directions, tx, slices, frame, seed)
+    U: Tensor | Frames | None = None
+    if seed is None or not drawn_fresh(seed):
+        U = _directions(directions, tx, slices, frame, seed)
     sigma, noise = smoothed if smoothed is not None else (0.0, None)
     sigma = arguments.real("The smoothing σ", sigma, strict=False)
     if noise is not None and not callable(noise):
@@ -121,15 +123,18 @@ def sliced(
             if not check or graph.passed():
                 return Result(value=value, details={"costs": costs, "seed": seed})
     if U is None:
-        U = _directions(directions, tx, slices, frame, seed)
+        U = _fresh(tx, ty, slices, frame, seed)
     scale: Tensor | float = 1.0
     if check:
         check_finite("x", tx)
         check_finite("y", ty)
-        if directions is not None:
+        if isinstance(U, Tensor) and directions is not None:
             _check_directions(U)
         scale = _scale(tx, ty).clamp(min=sigma if noise is not None else 0.0)
-        U = U / scale if seed is None or not drawn_fresh(seed) else U.div_(scale)  # kept for nobody, and large
+        if isinstance(U, Frames) or (seed is not None and drawn_fresh(seed)):
+            U.div_(scale)  # kept for nobody, and large
+        else:
+            U = U / scale
     added = None if noise is None or sigma == 0.0 else (sigma / scale, noise)
     costs, gx, gy = slice_costs(tx.detach(), ty.detach(), U, p, wa, wb, tx.requires_grad, ty.requires_grad, added)
     value, slope = root(costs.mean(), p)
@@ -145,7 +150,7 @@ def sliced(
 def slice_costs(
     x: Tensor,
     y: Tensor,
-    U: Tensor,
+    U: Tensor | Frames,
     p: float,
     a: Tensor | None,
     b: Tensor | None,
@@ -154,15 +159,18 @@ def slice_costs(
     smoothed: tuple[Tensor | float, Noise] | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """(W_p^p of each slice, the gradients of their *sum* in x and y where asked for), a block at a time."""
-    k = U.shape[1]
     width = min(LONGEST_BLOCK, max(1, BLOCK.get(x.device.type, BLOCK["cuda"]) // max(len(x), len(y))))
+    # frames are projected on whole, which takes less than their columns would
+    blocks: Any = (U,) if isinstance(U, Frames) else torch.split(U.T, width)
     fused = _fused(x, y, a, b)
     gx = torch.zeros_like(x) if need_x else None
     gy = torch.zeros_like(y) if need_y else None
     costs = []
-    for start in range(0, k, width):
-        u = U[:, start : start + width].T
-        zx, zy = (u @ x.T, u @ y.T) if fused is None else (fused.project(u, x), fused.project(u, y))
+    for u in blocks:
+        if isinstance(u, Frames):
+            zx, zy = torch.split(u.project(torch.cat((x, y))), [len(x), len(y)], 1)
+        else:
+            zx, zy = (u @ x.T, u @ y.T) if fused is None else (fused.project(u, x), fused.project(u, y))
         if smoothed is not None:
             sigma, noise = smoothed
             zx += sigma * noise((zx.shape[0], zx.shape[1]), x.device, x.dtype)
@@ -172,10 +180,9 @@ def slice_costs(
         else:
             cost, sx, sy = fused.compare_slices(zx, zy, p, need_x, need_y)
         costs.append(cost)
-        if gx is not None and sx is not None:
-            gx.addmm_(sx.T, u)
-        if gy is not None and sy is not None:
-            gy.addmm_(sy.T, u)
+        for g, slopes in ((gx, sx), (gy, sy)):
+            if g is not None and slopes is not None:
+                _ = g.add_(u.combine(slopes)) if isinstance(u, Frames) else g.addmm_(slopes.T, u)
     return torch.cat(costs), gx, gy
 
 
@@ -297,6 +304,14 @@ def _seed_of(given: Any, slices: int, frame: Frame, seed: int | None) -> int | N
     check_whole("The number of slices", slices, 1)
     arguments.check_frame(frame)
     return fresh_seed() if seed is None else check_seed(seed)
+
+
+def _fresh(x: Tensor, y: Tensor, slices: int, frame: Frame, seed: int | None) -> Tensor | Frames:
+    """Directions nobody chose: as reflections where so few points are reflected at less cost than columns are made."""
+    few = 2 * (len(x) + len(y)) <= x.shape[1]
+    if seed is not None and few and frame == "orthogonal" and x.device.type == "cpu":
+        return Frames(x.shape[1], slices, normals_of(seed, x.device, x.dtype))
+    return _directions(None, x, slices, frame, seed)
 
 
 def _directions(given: Any, x: Tensor, slices: int, frame: Frame, seed: int | None) -> Tensor:

@@ -16,12 +16,12 @@ import triton
 import triton.language as tl
 
 from privot.common.cuda_graphs import side_stream
+from privot.transport.cuda.frame_kernels import beside, draw_into, low_bits, seed_on_device
 from privot.transport.cuda.matrix_product import multiply
 from privot.transport.cuda.row_sort import MAX_ROW_LENGTH, sort_rows
-from privot.transport.device_directions import draw_into, normals_on_device, seed_device
 from privot.transport.slice_directions import Frame
 
-SMALL = 512
+SMALL = 1024
 GRAPH_POINTS = 2048
 GRAPH_ENTRIES = 1 << 22
 """Up to this many points, and numbers in projections or in directions that it draws, the whole distance with its
@@ -75,6 +75,8 @@ def _small(
     grad_y,
     cost,
     n,
+    apart_x,
+    apart_y,
     power: tl.constexpr,
     scale,
     by_x: tl.constexpr,
@@ -85,10 +87,17 @@ def _small(
     row = tl.program_id(0).to(tl.int64)
     position = tl.arange(0, width)
     inside = position < n
-    a = tl.load(x + row * n + position, mask=inside, other=float("inf"))
-    b = tl.load(y + row * n + position, mask=inside, other=float("inf"))
-    a, at_a = _unpack(tl.sort(_sortable(a, position)))
-    b, at_b = _unpack(tl.sort(_sortable(b, position)))
+    a = tl.load(x + row * apart_x + position, mask=inside, other=float("inf"))
+    b = tl.load(y + row * apart_y + position, mask=inside, other=float("inf"))
+    # positions double what a sort moves: they go along where a gradient is scattered
+    if by_x:
+        a, at_a = _unpack(tl.sort(_sortable(a, position)))
+    else:
+        a = tl.sort(a)
+    if by_y:
+        b, at_b = _unpack(tl.sort(_sortable(b, position)))
+    else:
+        b = tl.sort(b)
     difference = tl.where(inside, a - b, 0.0)
     costs, slope = _compare(difference, power, scale)
     if by_x:
@@ -149,6 +158,7 @@ def smooth_(values: torch.Tensor, sigma: float, seed: int, offset: int = 0) -> t
 def _sorted(values: torch.Tensor, positions: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """Rows sorted, and where each number stood (anything where that was not asked for)."""
     rows, n = values.shape
+    values = values.contiguous()
     if 4096 < n <= MAX_ROW_LENGTH and rows >= 128:
         keys, at = sort_rows(values, positions)
         return keys, keys if at is None else at
@@ -161,7 +171,7 @@ def compare_slices(
     """W_p^p of each row of x against the same row of y, and its gradients by x and y where asked for.
 
     Args:
-        x, y: float32 CUDA projections of shape (slices, n), contiguous, equally many on both sides.
+        x, y: float32 CUDA projections of shape (slices, n), each row contiguous, equally many on both sides.
         p: the power, at least 1.
         need_x, need_y: which gradients are wanted.
 
@@ -173,14 +183,15 @@ def compare_slices(
         return costs, None, by_y
     slices, n = x.shape
     # never written where it is not wanted, but a kernel needs some address
-    grad_x = torch.empty_like(x) if need_x else x
-    grad_y = torch.empty_like(y) if need_y else y
+    grad_x = x.new_empty(slices, n) if need_x else x
+    grad_y = y.new_empty(slices, n) if need_y else y
     if n <= SMALL:
         cost = torch.empty(slices, 1, device=x.device, dtype=torch.float32)
         width = max(16, triton.next_power_of_2(n))
-        warps = 1 if width <= 256 else 4
+        apart = x.stride(0), y.stride(0)
+        # one warp sorts without waiting for another
         _small[(slices,)](
-            x, y, grad_x, grad_y, cost, n, float(p), 1.0 / n, need_x, need_y, width=width, num_warps=warps
+            x, y, grad_x, grad_y, cost, n, *apart, float(p), 1.0 / n, need_x, need_y, width=width, num_warps=1
         )
     else:
         a, at_a = _sorted(x, need_x)
@@ -191,7 +202,8 @@ def compare_slices(
         _large[(pieces, slices)](
             a, at_a, b, at_b, grad_x, grad_y, cost, n, float(p), 1.0 / n, need_x, need_y, width=width, num_warps=8
         )
-    return cost.sum(1), grad_x if need_x else None, grad_y if need_y else None
+    costs = cost[:, 0] if cost.shape[1] == 1 else cost.sum(1)
+    return costs, grad_x if need_x else None, grad_y if need_y else None
 
 
 def fits(x: torch.Tensor, y: torch.Tensor) -> bool:
@@ -201,7 +213,7 @@ def fits(x: torch.Tensor, y: torch.Tensor) -> bool:
 
 def project(across: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
     """`across` (k, d), a transposed (d, k) matrix, times `points` (n, d) transposed: of shape (k, n)."""
-    if points.shape[0] >= 2048 and points.is_contiguous() and points.shape[1] % 16 == 0:
+    if points.shape[0] >= 1500 and points.is_contiguous() and points.shape[1] % 16 == 0:
         return multiply(across, points.t())
     return across @ points.t()
 
@@ -225,11 +237,11 @@ class SlicedGraph:
         device: torch.device,
     ) -> None:
         self.p, self.need, self.check, self.frame = p, (need_x, need_y), check, frame
-        self._generator = torch.Generator(device)
+        self._key = seed_on_device(0, device)
         self.report = torch.zeros(2, device=device)
         """With `check`: the largest coordinate (not finite where a point is not), and how far the directions are from
         length 1."""
-        # side by side, so that one pass looks at both
+        # side by side, so that one pass looks at both, and one product projects both
         self.points = torch.zeros(2, n, d, device=device)
         self.x, self.y = self.points
         self.u = torch.zeros(k, d, device=device).t()
@@ -243,36 +255,36 @@ class SlicedGraph:
                 self._run()
         torch.cuda.synchronize(device)
         self._graph = torch.cuda.CUDAGraph()
-        if frame is not None:
-            self._graph.register_generator_state(self._generator)
         with torch.cuda.graph(self._graph):
             self._run()
 
     def _run(self) -> None:
+        across, n = self.u.t(), len(self.x)
+        with beside() as join:
+            if self.check:
+                torch.amax(self.points.abs(), (0, 1, 2), out=self.report[0])
         if self.frame is not None:
-            draw_into(self.u, self.frame, normals_on_device(self._generator))
-        across = self.u.t()
-        if self.check:
-            torch.amax(self.points.abs(), (0, 1, 2), out=self.report[0])
-        costs, *slopes = compare_slices(across @ self.x.t(), across @ self.y.t(), self.p, *self.need)
-        total = costs.mean()
-        value = total.pow(1.0 / self.p)
+            draw_into(across, self.frame, self._key)
+        both = project(across, self.points.view(2 * n, -1))
+        costs, *slopes = compare_slices(both[:, :n], both[:, n:], self.p, *self.need)
         self.costs.copy_(costs)
-        self.value.copy_(value)
-        # the root has no derivative at 0, where it is taken as 0
-        factor = torch.where(total > 0, value / (self.p * total), 0.0) / self.u.shape[1]
+        total = self.costs.mean()
+        torch.pow(total, 1.0 / self.p, out=self.value)
+        if any(self.need):
+            # the root has no derivative at 0, where it is taken as 0
+            factor = torch.where(total > 0, self.value / (self.p * total), 0.0) / len(across)
         for grad, slope in zip(self.grads, slopes, strict=True):
             if grad is not None and slope is not None:
                 torch.mm((slope * factor).t(), across, out=grad)
+        join()
 
     def __call__(
         self, x: torch.Tensor, y: torch.Tensor, directions: torch.Tensor | int
     ) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor | None]]:
         """(value, costs of the slices, gradients where asked for), along directions given, or drawn from a seed."""
-        self.x.copy_(x)
-        self.y.copy_(y)
+        torch.stack((x, y), out=self.points)
         if isinstance(directions, int):
-            seed_device(self._generator, directions)
+            self._key.fill_(low_bits(directions))
         # the same tensor, unchanged since, need not be copied again
         elif self._seen is None or self._seen[0]() is not directions or self._seen[1] != directions._version:
             self.u.copy_(directions)
