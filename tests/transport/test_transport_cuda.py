@@ -16,7 +16,7 @@ from privot.transport.cuda.matrix_product import multiply  # noqa: E402
 from privot.transport.cuda.row_sort import sort_rows  # noqa: E402
 from privot.transport.cuda.sinkhorn_graph import GraphSolver  # noqa: E402
 from privot.transport.cuda.sinkhorn_streamed import StreamSolver  # noqa: E402
-from privot.transport.cuda.sliced_kernels import compare_slices, smooth_  # noqa: E402
+from privot.transport.cuda.sliced_kernels import _small, compare_slices, smooth_  # noqa: E402
 from privot.transport.device_directions import Frames, draw_on_device, normals_of  # noqa: E402
 from privot.transport.slice_directions import fresh_seed  # noqa: E402
 
@@ -181,6 +181,15 @@ def test_slices_side_by_side_are_compared_whichever_gradient_is_wanted(n, p):
             assert torch.allclose(costs.double(), expected, rtol=1e-5, atol=1e-7)
             for need, found, whole in ((need_x, by_x, all_x), (need_y, by_y, all_y)):
                 assert found is None if not need else torch.equal(found, whole)
+
+
+def test_a_number_that_is_none_moves_no_gradient_out_of_its_row():
+    x, y = torch.randn(2, 1, 20, device="cuda")
+    x[0, 3] = y[0, 5] = float("nan")
+    grads, cost = torch.zeros(2, 3, 20, device="cuda"), torch.zeros(1, device="cuda")
+    _small[(1,)](x, y, grads[0], grads[1], cost, 20, 20, 20, 2.0, 1.0 / 20, True, True, width=32, num_warps=1)
+    assert not grads[:, 1:].any()
+    assert bool(cost.isnan())
 
 
 @pytest.mark.parametrize("cost", ["sqeuclidean", ("mixture", 0.7)])

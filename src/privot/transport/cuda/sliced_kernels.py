@@ -100,10 +100,12 @@ def _small(
         b = tl.sort(b)
     difference = tl.where(inside, a - b, 0.0)
     costs, slope = _compare(difference, power, scale)
+    # NaN sorts behind what fills the row up, whose positions lie outside of it
+    # NaN sorts behind what fills the row up, whose positions lie outside of it
     if by_x:
-        tl.store(grad_x + row * n + at_a, slope, mask=inside)
+        tl.store(grad_x + row * n + at_a, slope, mask=inside & (at_a < n))
     if by_y:
-        tl.store(grad_y + row * n + at_b, -slope, mask=inside)
+        tl.store(grad_y + row * n + at_b, -slope, mask=inside & (at_b < n))
     tl.store(cost + row, tl.sum(tl.where(inside, costs, 0.0), axis=0) * scale)
 
 
