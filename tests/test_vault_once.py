@@ -11,9 +11,11 @@ import pytest
 from scipy.stats import kstest
 
 from privot import Ledger, Vault
-from privot.errors import BudgetError, UsageError
+from privot.errors import BudgetError, DataError, UsageError
 from privot.guarantee import Standing
-from privot.mechanisms import RandomProjection, SketchDesign
+from privot.jobs.paid_question import release_once
+from privot.kinds import Vectors
+from privot.mechanisms import Mean, RandomProjection, SketchDesign
 from privot.mechanisms.sketching.private_sketch import PrivateSketch
 from privot.noise.adding import add_noise
 from privot.noise.kept_noise import KeptNoise
@@ -78,6 +80,36 @@ def test_any_other_question_secret_or_data_has_independent_noise_and_pays(tmp_pa
     for other in others:
         assert np.abs(other - base).min() > 1e-4
     with Ledger.open(tmp_path / "l") as ledger:
+        assert len(ledger.entries()) == 4
+
+
+def test_a_column_of_one_name_at_another_place_is_another_release_and_pays(tmp_path: Path) -> None:
+    def seen(*names: str) -> Vault:
+        held: dict[str, Any] = {"ledger": ledger, "budget": (9.0, 1e-5)}
+        return Vault(X, clip=1.0, adjacency="add-remove", kind=Vectors(columns=names), **held)
+
+    def asked(vault: Vault) -> list[float]:
+        found: Any = vault.release_once(mean, purpose="a mean", secret=SECRET).value
+        return [float(found["estimate"]), float(found["count"])]
+
+    def told(vault: Vault, fail: bool = False) -> float:
+        with release_once(vault, mean, purpose="a mean", delta=1e-6) as paid:
+            if fail:
+                raise OSError(28, "full")
+            return float(paid.value.value["estimate"])  # type: ignore[call-overload, index]
+
+    mean = Mean("a", range=(-3.0, 3.0), epsilon=1.0, delta=1e-6)
+    with Ledger.create(tmp_path / "l") as ledger:
+        first, other = asked(seen("a", "b", "c")), asked(seen("c", "b", "a"))
+        assert all(mine != theirs for mine, theirs in zip(first, other, strict=True))
+        assert asked(seen("a", "b", "c")) == first
+        assert len(ledger.entries()) == 2
+        # nor is what was kept for one of them the answer to the other
+        with pytest.raises(DataError, match="paid for and kept"):
+            told(seen("a", "b", "c"), fail=True)
+        told(seen("c", "b", "a"))
+        assert len(ledger.entries()) == 4
+        told(seen("a", "b", "c"))
         assert len(ledger.entries()) == 4
 
 

@@ -140,6 +140,19 @@ def test_a_repeated_order_gets_the_same_sketch_and_one_charge(federation: Federa
     assert federation.charges() == 1
 
 
+def test_a_lost_ledger_is_not_made_anew_where_a_paid_sketch_is_not_signed_yet(federation: Federation) -> None:
+    federation.ask(federation.request())
+    federation.desks[0].close()
+    (stored,) = (federation.folder / "0" / "sketches").glob("*.sketch")
+    stored.rename(stored.with_suffix(".paid"))
+    ledger = federation.folder / "0" / "records.ledger"
+    ledger.rename(federation.folder / "lost")
+    with pytest.raises(DataError, match="restore the ledger"):
+        Desk(federation.folder / "0")
+    (federation.folder / "lost").rename(ledger)
+    federation.desks[0] = Desk(federation.folder / "0")
+
+
 def stranger(federation: Federation) -> bytes:
     key = make_key(federation.folder / "stranger.key")
     return Request("sketch", JOB, 0, federation.members[0].signer, order=ORDER).sealed(key)

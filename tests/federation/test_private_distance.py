@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -224,3 +225,25 @@ def test_one_data_set_is_not_compared_with_itself(capsys, files):
     files[2] = "a.npy"
     assert run([*files, *ASK]) == 2
     assert "needs two" in capsys.readouterr().err
+
+
+def test_a_kill_while_a_delivered_comparison_is_removed_leaves_nothing_that_spoils_the_next(tmp_path, monkeypatch):
+    unlink, dice = Path.unlink, np.random.default_rng(0)
+
+    def killed(path, *given, **named):
+        unlink(path, *given, **named)
+        if path.name.endswith("-a.paid"):
+            raise SystemExit
+
+    with Ledger.create(tmp_path / "a") as a, Ledger.create(tmp_path / "b") as b:
+        held = {"clip": 2.0, "adjacency": "replace-one", "budget": (20.0, 1e-5)}
+        sides = [Vault(dice.normal(size=(60, 3)), ledger=book, **held) for book in (a, b)]
+        monkeypatch.setattr(Path, "unlink", killed)
+        with pytest.raises(SystemExit):
+            private_sliced(*sides, epsilon=2.0, delta=1e-6)
+        monkeypatch.undo()
+        assert len(list((tmp_path / "a.releases").glob("*.paid"))) == 1
+        # the first was delivered: this is another question, which both sides pay for
+        private_sliced(*sides, epsilon=2.0, delta=1e-6)
+        assert (len(a.entries()), len(b.entries())) == (2, 2)
+        assert not list((tmp_path / "a.releases").glob("*.paid"))

@@ -23,10 +23,11 @@ from privot.errors import BudgetError, DataError, LostReleaseError, PrivotError,
 from privot.jobs.home import Home, Spent
 from privot.jobs.paid_file import PaidFile, load, save
 from privot.jobs.run import Plan, Run
-from privot.mechanisms.mechanism import Identified
+from privot.mechanisms.mechanism import Identified, name_of
 from privot.opening import read_json
 from privot.release import Release
 from privot.vault import Vault
+from privot.vault.release_steps import exact_columns
 
 PAID, SECRET = ".paid", ".secret"
 """The suffixes of what was paid for, and of what makes it again until it is on disk."""
@@ -70,6 +71,11 @@ class Question(Home):
         return self.folder / (self.name + SECRET)
 
     @property
+    def begun(self) -> bool:
+        """Whether an attempt left anything of it."""
+        return self._secret.exists() or self.kept is not False
+
+    @property
     def kept(self) -> bool | None:
         """Whether all of it is on disk; None where some of it is."""
         there = {self.file(part).path.exists() for part in self.parts}
@@ -102,6 +108,11 @@ class Question(Home):
             "This release was paid for elsewhere, with other versions or another processor, and cannot be made again "
             "here: go on there, or remove its file of the suffix .secret beside the ledger to pay a second time."
         )
+
+    def tidy(self) -> None:
+        """Finish what a kill left of `remove`: some parts without the secret, which stays until all are on disk."""
+        if self.kept is None and not self._secret.exists():
+            self.remove()
 
     def remove(self) -> None:
         """Remove the release: it is delivered."""
@@ -139,6 +150,7 @@ def delivering(question: Question, make: Callable[[], T], *, spent: Spent, what:
     # by order and not by folder: several processes may release from one data set at once
     lock = lock_folder(question.folder, f"{what}, or another one of the same name", question.name)
     try:
+        question.tidy()
         before = question.paid(spent)
         try:
             with finishing():
@@ -204,8 +216,13 @@ def release_once(vault: Vault, mechanism: Identified, *, purpose: str, delta: fl
     ...         paid.before, len(book.entries())
     (False, 1)
     """
-    asked = vault.data_name(), vault.facts.identity(), delta, mechanism.identity().hex()
-    question = of_vault(vault, *asked)
+    facts = vault.facts
+    asked = facts.identity(), delta, mechanism.identity().hex()
+    question = of_vault(vault, vault.data_name(), *asked)
+    if not question.begun:
+        # earlier versions left these out: equal rows under other labels, or read as other columns, are other questions
+        more = name_of(mechanism), hashlib.sha256(exact_columns(facts)).hexdigest()
+        question = of_vault(vault, vault.content_name(), *asked, *more)
     run = Run(question, lambda: vault, vault.charges, plan=Plan(purpose, delta))
     with delivering(question, lambda: run.release(lambda: mechanism)[0], spent=vault.charges, what="release") as paid:
         yield paid

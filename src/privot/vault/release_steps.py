@@ -19,6 +19,7 @@ from privot.mechanisms.mechanism import Answer, Answering, Facts, Identified, Me
 from privot.noise import NoiseSource
 from privot.noise.kept_noise import KeptNoise, mark_of
 from privot.partitions.engines.engine import arithmetic_mark
+from privot.partitions.kept_sums import described
 from privot.release import Release, Value
 from privot.vault.stream import Stream
 
@@ -76,14 +77,30 @@ def is_identified(mechanism: Mechanism) -> bool:
     return True
 
 
-def kept_noise(mechanism: Identified, secret: bytes, facts: Facts, data: str, records: str) -> tuple[KeptNoise, str]:
+def exact_columns(facts: Facts) -> bytes:
+    """How the rows are read, column by column, to the last bit; it is not in `Facts.identity`."""
+    found = described(tuple(facts.columns))
+    if found is None:
+        stated = [(c.name, c.place, c.range, c.categories, c.missing, c.whole) for c in facts.columns]
+        found = repr(stated).encode()
+    return found
+
+
+def kept_noise(
+    mechanism: Identified,
+    secret: bytes,
+    facts: Facts,
+    data: str,
+    records: str,
+    charged: Callable[[str], bool] = lambda mark: False,
+) -> tuple[KeptNoise, str]:
     """The noise of one release that can be made again, and the mark of its charge.
 
     Both are bound to `data`, the ledger's name for the records, and to the very `records`, by a digest for which nobody
     without the ledger's key finds others: one noise on two data sets would show what differs between them, and the
-    second would not pay. They are bound to the versions and the rounding of this machine too: a part that is fitted to
-    an earlier one could come out a little different elsewhere, and would get fresh noise; so elsewhere it is another
-    release, and pays.
+    second would not pay. So they are to the columns, since a mechanism that names one would read another. They are
+    bound to the versions and the rounding of this machine too: a part that is fitted to an earlier one could come out
+    a little different elsewhere, and would get fresh noise; so elsewhere it is another release, and pays.
     """
     named = [
         data,
@@ -94,6 +111,10 @@ def kept_noise(mechanism: Identified, secret: bytes, facts: Facts, data: str, re
         arithmetic_mark(("scipy",), mechanism.needs.tensors),
     ]
     about = "\n".join(named).encode() + b"\n" + mechanism.identity()
+    # where no columns are stated and none is asked for, there is nothing to bind
+    if (facts.columns or hasattr(mechanism, "column")) and not charged(mark_of(secret, about)):
+        # an earlier version paid for the columns that it was begun with, and wrote a mark that no later one writes
+        about += b"\ncolumns " + exact_columns(facts)
     return KeptNoise(secret, about), mark_of(secret, about)
 
 

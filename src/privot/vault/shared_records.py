@@ -22,7 +22,7 @@ from privot.partitions.kept_sums import described
 from privot.vault.array_records import _Records
 from privot.vault.budget import LedgerBudget, MemoryBudget
 from privot.vault.partitioned_records import PartitionedRecords
-from privot.vault.release_steps import SALT_BYTES
+from privot.vault.release_steps import SALT_BYTES, exact_columns
 
 
 class Party(Protocol):
@@ -50,13 +50,9 @@ class Party(Protocol):
 
 def asked_of_all(mechanism: Identified, facts: Facts, standing: Standing) -> bytes:
     """Everything that all parties must mean alike: mechanism and columns to the last bit, cost and standing."""
-    columns = described(tuple(facts.columns))
-    if columns is None:
-        stated = [(c.name, c.place, c.range, c.categories, c.missing, c.whole) for c in facts.columns]
-        columns = repr(stated).encode()
     cost = sorted(facts.cost(mechanism.event(facts)).to_dict().items())
     held = [name_of(mechanism), facts.identity(), repr(facts.unit), repr(cost), str(standing)]
-    return b"\n".join([*(text.encode() for text in held), columns, mechanism.identity()])
+    return b"\n".join([*(text.encode() for text in held), exact_columns(facts), mechanism.identity()])
 
 
 def derived(secret: bytes, named: bytes) -> tuple[bytes, KeptNoise, str]:

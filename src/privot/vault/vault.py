@@ -400,7 +400,7 @@ class Vault(VaultOpeners):
             raise UsageError("release_once needs a mechanism of one step, with an identity.")
         mechanism.needs.check(self.__facts)
         records = hashlib.sha256(self.__records.exact_digest(budget.row_key)).hexdigest()
-        return kept_noise(mechanism, secret, self.__facts, budget.data, records)
+        return kept_noise(mechanism, secret, self.__facts, budget.data, records, budget.charged_once)
 
     @declared(mechanism="mechanism")
     def stream(

@@ -215,7 +215,7 @@ class Desk:
         sync(self._sketches)
 
     def _new_ledger(self, path: Path) -> Ledger:
-        if any(self._sketches.glob("*.s*")):
+        if any(self._sketches.iterdir()):
             raise DataError(
                 f"There is no ledger {path.name}, but sketches were paid for: restore the ledger from a backup."
             )
