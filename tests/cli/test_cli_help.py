@@ -91,7 +91,7 @@ def test_no_option_has_two_help_texts_unless_its_meaning_differs() -> None:
     differ = {"--seed", "--epsilon", "--delta", "--out", "--classes", "--sigma", "--records", "--data", "--device"}
     differ |= {"--steps", "--clip", "--test", "--name", "--host", "--method", "--slices", "--batch", "--dim", "--frame"}
     differ |= {"--sizes", "--validation", "--most", "--adjacency", "--range", "--workers", "--ledger", "--port"}
-    differ |= {"--public", "--open", "--rows", "--peers", "--schema", "--unit", "--per-unit"}
+    differ |= {"--public", "--open", "--rows", "--peers", "--schema", "--unit", "--per-unit", "--threads"}
     texts: dict[str, set[str]] = {}
     for path in ALL:
         command = WHOLE

@@ -12,7 +12,7 @@ import pytest
 
 import privot.synthesis
 
-ALLOWED = {"facts", "reserve", "release", "stream", "ledger", "charges", "kind"}
+ALLOWED = {"facts", "reserve", "release", "stream", "ledger", "ledger_file", "charges", "kind"}
 """All public: `kind` is what is stated of the records, and the dtypes of a DataFrame that no record decides."""
 READERS = {"getattr", "setattr", "hasattr", "vars", "dir", "object", "inspect", "gc", "eval", "exec"}
 HOME = Path(privot.synthesis.__file__).parent
