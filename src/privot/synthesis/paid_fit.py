@@ -31,6 +31,7 @@ from privot.synthesis.methods.method import Outcome, SynthesisRun
 from privot.synthesis.neural.generator_training import checkpoint
 from privot.synthesis.neural.generator_training.distributed import ALONE, Team
 from privot.synthesis.neural.generator_training.training_state import Progress
+from privot.synthesis.neural.public.public_images import check_given
 from privot.synthesis.of_kind import output_of
 from privot.synthesis.planner import method_of, plan, read_design
 from privot.transport.slice_directions import check_seed
@@ -132,6 +133,8 @@ class PaidFit(PrivateEstimator):
         if not isinstance(vault, Vault) or vault.ledger_file is None:
             return nullcontext()
         config = self.config
+        # the name is made of what was asked for, before a design refuses what cannot be
+        check_given(config.public, config.shape)
         more = [None if given is None else given.to_dict() for given in (config.rules, config.features)]
         return private_job(vault, config.to_dict(), self.seed, more)
 

@@ -98,7 +98,7 @@ def kept_noise(
 
     Both are bound to `data`, the ledger's name for the records, and to the very `records`, by a digest for which nobody
     without the ledger's key finds others: one noise on two data sets would show what differs between them, and the
-    second would not pay. So they are to the columns, since a mechanism that names one would read another. They are
+    second would not pay. So they are to the columns where a mechanism names one: it could read another. They are
     bound to the versions and the rounding of this machine too: a part that is fitted to an earlier one could come out
     a little different elsewhere, and would get fresh noise; so elsewhere it is another release, and pays.
     """
@@ -111,8 +111,8 @@ def kept_noise(
         arithmetic_mark(("scipy",), mechanism.needs.tensors),
     ]
     about = "\n".join(named).encode() + b"\n" + mechanism.identity()
-    # where no columns are stated and none is asked for, there is nothing to bind
-    if (facts.columns or hasattr(mechanism, "column")) and not charged(mark_of(secret, about)):
+    # what asks for no column reads all rows as they are, whatever their columns are called here or there
+    if hasattr(mechanism, "column") and not charged(mark_of(secret, about)):
         # an earlier version paid for the columns that it was begun with, and wrote a mark that no later one writes
         about += b"\ncolumns " + exact_columns(facts)
     return KeptNoise(secret, about), mark_of(secret, about)
