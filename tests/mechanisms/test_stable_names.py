@@ -135,7 +135,7 @@ def test_every_mechanism_that_can_be_made_again_has_a_name_of_its_own() -> None:
 def test_marks_of_charges_are_those_that_were_written_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("privot.vault.release_steps.arithmetic_mark", lambda *_: "a machine")
     # a ledger that holds the mark of an earlier version, which bound no columns
-    known = MARKS.values().__contains__
+    known = frozenset(MARKS.values()).__contains__
     found = {name: kept_noise(m, SECRET, facts, "data", "records", known)[1] for name, (m, facts) in SAMPLES.items()}
     assert found == MARKS
 
@@ -144,7 +144,7 @@ def test_marks_of_charges_are_those_that_were_written_before(monkeypatch: pytest
 def test_a_class_that_moves_keeps_its_marks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("privot.vault.release_steps.arithmetic_mark", lambda *_: "a machine")
     mechanism, facts = SAMPLES[name]
-    known, now = MARKS.values().__contains__, kept_noise(mechanism, SECRET, facts, "data", "records")[1]
+    known, now = frozenset(MARKS.values()).__contains__, kept_noise(mechanism, SECRET, facts, "data", "records")[1]
     held = [(kind, kind.__module__, kind.__qualname__, kind.__name__) for kind in (type(mechanism), Facts)]
     try:
         for kind, *_ in held:

@@ -121,7 +121,7 @@ def test_a_dry_run_of_a_table_tells_before_paying(table: Path, capsys: pytest.Ca
     assert found["records"] == 200
     assert "noise drowns" in found["errors"][0]["warnings"][0]
     # rehearsed: far more than half of 200 rows of 64 values are on the wrong side where noise is ±30 records
-    assert all(0.1 < column["comes_out"] < 1.0 for column in found["errors"][0]["columns"])
+    assert all(0.05 < column["comes_out"] <= 1.0 for column in found["errors"][0]["columns"])
     assert 0.1 < found["errors"][0]["pairs"]["comes_out"] < 1.0
     # under add-remove the number of records is private, and of the file only the header is read
     Path("t.csv").write_text("a,b,c\nno table\n")
