@@ -24,9 +24,10 @@ pytestmark = pytest.mark.slow
 STREAMED = {"steps": 24, "blocks": 6, "batch": 20}
 
 
-def opened(tmp_path: Path, budget: float = 20.0, name: str = "ledger") -> tuple[Ledger, Vault]:
-    """The same records and ledger, as a new process would open them."""
+def opened(tmp_path: Path, budget: float = 20.0, name: str = "ledger", swap: bool = False) -> tuple[Ledger, Vault]:
+    """The same records and ledger, as a new process would open them; `swap` exchanges the classes."""
     x, y = toy()
+    y = 1 - y if swap else y
     path = tmp_path / name
     ledger = Ledger.open(path) if path.exists() else Ledger.create(path)
     return ledger, Vault(
@@ -226,3 +227,14 @@ def test_a_refused_fit_leaves_nothing_behind_and_another_one_is_another_job(tmp_
     assert private(tmp_path) == [held]
     asked("embedding").fit(vault)
     assert len(ledger.entries()) == 1
+
+
+def test_a_fit_without_a_folder_is_not_answered_by_that_of_other_labels(tmp_path: Path) -> None:
+    _, vault = opened(tmp_path)
+    with pytest.raises(Killed):
+        asked("embedding").fit(vault, progress=killed_in(8))
+    (held,) = private(tmp_path)
+    ledger, vault = opened(tmp_path, swap=True)
+    asked("embedding").fit(vault)
+    assert len(ledger.entries()) == 2
+    assert private(tmp_path) == [held]

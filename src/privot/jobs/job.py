@@ -154,7 +154,8 @@ def private_job(vault: Vault, *asked: object) -> Iterator[Path]:
     """
     ledger = vault.ledger_file
     assert ledger is not None
-    named = json.dumps([vault.data_name(), vault.facts.identity(), *asked], sort_keys=True)
+    # of the very records: equal rows under other labels are another job, which the release of these does not answer
+    named = json.dumps([vault.content_name(), vault.facts.identity(), *asked], sort_keys=True)
     name = hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     folder = private_folder(ledger.with_name(f"{ledger.name}.jobs")) / name
     try:
